@@ -175,6 +175,13 @@ impl DataSource {
 
     /// The timeline that an agent wrote before it ended.
     fn journal(&self, uid: &str) -> Timeline {
+        let mut items = self.recorded();
+        items.retain(|entry| entry.uid == uid);
+        Timeline { items }
+    }
+
+    /// The decisions in the timeline's file, pod by pod, those about pods that are gone included.
+    pub(crate) fn recorded(&self) -> Vec<timeline::Entry> {
         let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE)
             .ok()
             .flatten()
@@ -184,9 +191,7 @@ impl DataSource {
             // An agent that was killed may leave an incomplete line.
             drop(all.load(line));
         }
-        Timeline {
-            items: all.entries().filter(|entry| entry.uid == uid).collect(),
-        }
+        all.entries().collect()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | folder | what |
 //! | --- | --- |
-//! | `pod` | reports about pods: `pods`, `explain`, `plan` |
+//! | `pod` | reports about pods: `pods`, `stuck`, `explain`, `plan` |
 //! | `network` | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
 //! | `operate` | operator requests to the agent: `quit`, `hold`, `release` |
 //! | `node` | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `watch`, `sysdump`, `cleanup` |
@@ -43,7 +43,7 @@ use self::{
     network::{capture, conns, request, rules},
     node::{check, cleanup, config, log, metrics, status, sysdump, watch},
     operate::{hold, quit, release},
-    pod::{explain, plan, pods},
+    pod::{explain, plan, pods, stuck},
     stderr::print_stderr,
 };
 
@@ -85,6 +85,7 @@ enum Command {
     Request(Box<request::Args>),
     Rules(rules::Args),
     Status(status::Args),
+    Stuck(stuck::Args),
     Sysdump(sysdump::Args),
     Watch(watch::Args),
     #[command(name = completion::COMPLETE, hide = true)]
@@ -150,6 +151,7 @@ impl Args {
             Command::Request(args) => block_on(request::run(&args, &global)),
             Command::Rules(args) => block_on(rules::run(&args, &global)),
             Command::Status(args) => block_on(status::run(&args, &global)),
+            Command::Stuck(args) => block_on(stuck::run(&args, &global)),
             Command::Sysdump(args) => block_on(sysdump::run(&args, &global)),
             Command::Watch(args) => block_on(watch::run(&args, &global)),
             Command::Complete(words) => completion::complete(words, Args::command(), &global.node),
@@ -169,7 +171,8 @@ impl Command {
             | Self::Plan(_)
             | Self::Pods(_)
             | Self::Rules(_)
-            | Self::Status(_) => true,
+            | Self::Status(_)
+            | Self::Stuck(_) => true,
             // These do not read the node, so the flag does no harm.
             Self::Completion(_) | Self::Complete(_) => true,
             Self::Capture(_)

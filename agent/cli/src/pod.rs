@@ -4,3 +4,4 @@ pub(crate) mod explain;
 pub(crate) mod plan;
 pub(crate) mod pod_arg;
 pub(crate) mod pods;
+pub(crate) mod stuck;

@@ -14,6 +14,7 @@ mod finding;
 pub mod network;
 mod seen;
 mod story;
+mod stuck;
 mod verdict;
 
 pub use self::{
@@ -25,6 +26,7 @@ pub use self::{
     finding::{Evidence, Finding, Id, Severity, diagnose},
     seen::{Attempts, OnTerm, Process, Seen, SeenModes},
     story::{Moment, Origin},
+    stuck::Stuck,
     verdict::Verdict,
 };
 

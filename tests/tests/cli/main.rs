@@ -23,6 +23,7 @@ mod pods;
 mod request;
 mod rules;
 mod status;
+mod stuck;
 mod sysdump;
 mod watch;
 

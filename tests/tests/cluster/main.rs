@@ -14,6 +14,7 @@ mod cli_pictures;
 mod deletion;
 mod deployment;
 mod jobs;
+mod kubectl;
 mod lab;
 mod leave;
 mod load;

@@ -5,11 +5,12 @@ pub(crate) mod lines;
 mod show;
 mod writer;
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use usher_core::{
     admin::WatchLine,
+    base::duration,
     decision::timeline::{Detail, Entry},
 };
 
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// Only these decisions, such as quit-accepted; may be given several times
     #[arg(short, long, value_name = "NAME", value_parser = decision)]
     decision: Vec<Detail>,
+
+    /// Also the decisions of this time before, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    since: Option<Duration>,
 
     /// End after so many lines
     #[arg(short = 'c', long, value_name = "LINES")]
@@ -95,6 +100,15 @@ async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
             lines
         }
     };
+    if let Some(since) = args.since {
+        // After the stream is open, so that no decision is missing in between.
+        let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let first = source.node.now_ms().saturating_sub(since);
+        let mut entries = source.recorded();
+        entries.retain(|entry| entry.at_ms >= first);
+        entries.sort_by_key(|entry| entry.at_ms);
+        lines.replay(entries);
+    }
     let show = Show::new(global);
     // Whatever it waits for, it can be ended.
     tokio::select! {

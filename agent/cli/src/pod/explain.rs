@@ -21,7 +21,8 @@ use crate::{
 /// Combines the kubelet's status of the containers, their processes and sockets
 /// in the kernel, and the decisions of usher. Each problem comes with its
 /// evidence and the command that fixes it; docs/explain.md describes all of
-/// them. A healthy pod takes one line; -o wide prints everything.
+/// them. A healthy pod takes one line; -o wide prints everything. Of a pod that
+/// is gone, the decisions of usher are printed, as long as the node has them.
 ///
 /// Exit codes: 0 for a healthy pod, 1 for a problem, 4 if the name does not
 /// match exactly one pod, 5 if the kubelet does not reply.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use usher_core::{
     admin::Role,
+    decision::timeline::Entry,
     node::network::Network,
     settings::{annotation, overrides::HoldKind},
 };
@@ -11,9 +12,12 @@ use super::{
     Case, Facts, Finding, Moment, Verdict,
     case::ISTIO_PROXY,
     change::{Change, changes},
+    date::span,
     facts::{Container, State},
     finding::diagnose,
-    story, verdict,
+    story,
+    stuck::{self, Stuck},
+    verdict,
 };
 
 /// What a pod is, what happened in it, its state, what is wrong with it, and what would change it.
@@ -38,7 +42,13 @@ pub struct Explanation {
     pub network: Option<Network>,
     pub timeline: Vec<Moment>,
     pub verdict: Verdict,
+    /// Set if the pod has done its work and does not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Stuck>,
     pub changes: Vec<Change>,
+    /// The kubelet no longer lists the pod, so this has only what usher recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_gone: bool,
     /// The worst first.
     pub findings: Vec<Finding>,
     /// What could not be inspected.
@@ -80,7 +90,9 @@ pub fn explain(case: &Case<'_>) -> Explanation {
         network: case.seen.network.clone(),
         timeline: story::moments(case),
         verdict: verdict::judge(case, &findings),
+        stuck: stuck::stuck(case, &findings),
         changes: changes(case),
+        is_gone: false,
         findings,
         unseen: unseen(case),
     }
@@ -93,6 +105,49 @@ pub fn needs_kubelet_version(facts: &Facts) -> bool {
 }
 
 impl Explanation {
+    /// The explanation of a pod that the kubelet no longer lists, by the decisions about it, the oldest first; None without
+    /// any.
+    pub fn of_gone_pod(now_ms: u64, entries: &[Entry]) -> Option<Self> {
+        let last = entries.last()?;
+        let (namespace, name) = last.pod.split_once('/').unwrap_or(("", &last.pod));
+        let says = format!(
+            "the pod is gone; the last decision about it, {} ago: {}: {}",
+            span(now_ms.saturating_sub(last.at_ms)),
+            last.detail.name(),
+            last.reason
+        );
+        Some(Self {
+            at_ms: now_ms,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: last.uid.clone(),
+            node: String::new(),
+            phase: String::new(),
+            restart_policy: String::new(),
+            owner: None,
+            modes: Vec::new(),
+            containers: Vec::new(),
+            network: None,
+            timeline: story::in_order(story::decisions(entries)),
+            verdict: Verdict {
+                healthy: true,
+                says,
+            },
+            stuck: None,
+            changes: Vec::new(),
+            is_gone: true,
+            findings: Vec::new(),
+            unseen: Vec::new(),
+        })
+    }
+
+    /// The finding that says why a stuck pod does not end.
+    pub fn cause(&self) -> Option<&Finding> {
+        self.stuck.as_ref()?;
+        let mut findings = self.findings.iter();
+        findings.find(|finding| finding.severity.is_trouble() && finding.id.keeps_the_pod())
+    }
+
     /// `namespace/name`.
     pub fn pod(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

@@ -12,7 +12,7 @@ mod probe;
 mod quit_endpoint;
 mod shell;
 mod sidecar_state;
-mod stays;
+pub(super) mod stays;
 pub(super) mod unknown_helper;
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! The timeline of a pod: the kubelet's times of its containers, in whole seconds, and usher's decisions, in milliseconds.
 
 use serde::{Deserialize, Serialize};
+use usher_core::decision::timeline::Entry;
 
 use super::{
     Case,
@@ -55,7 +56,11 @@ pub(super) fn moments(case: &Case<'_>) -> Vec<Moment> {
         .into_iter()
         .filter_map(|(at, what, says)| Some(by_kubelet(at?, what, None, says)));
     let runs = facts.init.iter().chain(&facts.containers).flat_map(runs);
-    let decisions = case.decisions().iter().map(|entry| Moment {
+    in_order(pod.chain(runs).chain(decisions(case.decisions())))
+}
+
+pub(super) fn decisions(entries: &[Entry]) -> impl Iterator<Item = Moment> {
+    entries.iter().map(|entry| Moment {
         from: Origin::Usher,
         ..by_kubelet(
             entry.at_ms,
@@ -63,8 +68,12 @@ pub(super) fn moments(case: &Case<'_>) -> Vec<Moment> {
             entry.container.as_deref(),
             &entry.reason,
         )
-    });
-    let mut moments: Vec<Moment> = pod.chain(runs).chain(decisions).collect();
+    })
+}
+
+/// Sorts the events, and adds the time since the first one.
+pub(super) fn in_order(moments: impl Iterator<Item = Moment>) -> Vec<Moment> {
+    let mut moments: Vec<Moment> = moments.collect();
     // The sort is stable: within one second the kubelet's time, which is rounded down, comes first.
     moments.sort_by_key(|moment| moment.at_ms);
     let first = moments.first().map_or(0, |moment| moment.at_ms);

@@ -7,6 +7,7 @@ mod pods;
 mod property;
 mod scenes;
 mod story;
+mod stuck;
 mod verdict;
 
 use serde_json::json;

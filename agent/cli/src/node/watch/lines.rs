@@ -4,7 +4,7 @@ use std::{collections::VecDeque, path::Path};
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use usher_core::admin::WatchLine;
+use usher_core::{admin::WatchLine, decision::timeline::Entry};
 
 use super::journal::Journal;
 use crate::{data_source::Client, failure::Failure};
@@ -16,6 +16,10 @@ const LONGEST: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Lines {
     from: From,
+    /// Entries of the timeline's file that are printed first.
+    history: VecDeque<Entry>,
+    /// Those that the source may repeat.
+    replayed: Vec<Entry>,
     ready: VecDeque<WatchLine>,
 }
 
@@ -35,6 +39,8 @@ impl Lines {
         let rest = Vec::new();
         Ok(Self {
             from: From::Agent { body, rest },
+            history: VecDeque::new(),
+            replayed: Vec::new(),
             ready: VecDeque::new(),
         })
     }
@@ -46,8 +52,16 @@ impl Lines {
     pub(super) fn of_journal(run_dir: &Path) -> Result<Self, Failure> {
         Ok(Self {
             from: From::Journal(Journal::open(run_dir)?),
+            history: VecDeque::new(),
+            replayed: Vec::new(),
             ready: VecDeque::new(),
         })
+    }
+
+    /// Prints these entries first, and none of them twice.
+    pub(super) fn replay(&mut self, entries: Vec<Entry>) {
+        self.replayed.clone_from(&entries);
+        self.history = entries.into();
     }
 
     /// The next line. It is cancel safe: a dropped future loses no line.
@@ -56,8 +70,14 @@ impl Lines {
     /// If there are no more.
     pub(crate) async fn next(&mut self) -> Result<WatchLine, Failure> {
         loop {
-            if let Some(line) = self.ready.pop_front() {
-                return Ok(line);
+            if let Some(entry) = self.history.pop_front() {
+                return Ok(WatchLine::Entry(entry));
+            }
+            while let Some(line) = self.ready.pop_front() {
+                match &line {
+                    WatchLine::Entry(entry) if self.replayed.contains(entry) => {}
+                    _ => return Ok(line),
+                }
             }
             match &mut self.from {
                 From::Journal(journal) => {
@@ -107,6 +127,31 @@ fn whole(rest: &mut Vec<u8>) -> Result<Vec<WatchLine>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn history_comes_first_and_once() {
+        use std::io::Write;
+
+        let entry = |at_ms: u64| {
+            format!(
+                "{{\"at_ms\":{at_ms},\"uid\":\"u\",\"pod\":\"a/b\",\"decision\":\"waiting\",\"reason\":\"r\"}}\n"
+            )
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(usher_client::run_dir::TIMELINE);
+        std::fs::write(&path, "").unwrap();
+        let mut lines = Lines::of_journal(folder.path()).unwrap();
+        let parsed = |at_ms| serde_json::from_str::<Entry>(&entry(at_ms)).unwrap();
+        lines.replay(vec![parsed(1), parsed(2)]);
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all((entry(2) + &entry(3)).as_bytes()).unwrap();
+        for at_ms in 1..=3 {
+            assert_eq!(lines.next().await.unwrap(), WatchLine::Entry(parsed(at_ms)));
+        }
+    }
 
     #[test]
     fn lines_come_in_pieces() {

@@ -1,6 +1,6 @@
 //! Collects the input of an explanation: from the kubelet, the agent, the API server and the kernel.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use kube::Api;
@@ -44,7 +44,13 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
     };
     let survey = node.shared_survey().await?;
     let pods = survey.listed.as_ref().map_err(&without_kubelet)?;
-    let (uid, target) = resolve_pod(&survey, given, pods)?;
+    let (uid, target) = match resolve_pod(&survey, given, pods) {
+        Ok(found) => found,
+        Err(error) if error.exit == Exit::PodSelection => {
+            return gone_pod(source, &survey, given).ok_or(error);
+        }
+        Err(error) => return Err(error),
+    };
     let unlisted = || {
         let text = "the kubelet does not list this pod, or usher skips it (usher check)";
         Failure::unavailable(format!("{given:?}: {text}"))
@@ -101,6 +107,35 @@ fn resolve_pod(
             .ok_or(error),
         Err(_not_one) => Err(error),
     }
+}
+
+/// The explanation of a pod that is gone, by the timeline's file. None where a pod of the node has the name in its own, so
+/// that an ambiguous name stays an error.
+fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explanation> {
+    let is_present = |pod: &usher_core::admin::Pod| pod.display_name().contains(given);
+    if survey.pods.iter().any(is_present) {
+        return None;
+    }
+    let mut entries = source.recorded();
+    entries.retain(|entry| !survey.pods.iter().any(|pod| pod.uid == entry.uid));
+    entries.sort_by_key(|entry| entry.at_ms);
+    // The newest pod of each name.
+    let newest: BTreeMap<&str, &str> = entries
+        .iter()
+        .map(|entry| (&entry.pod[..], &entry.uid[..]))
+        .collect();
+    let candidates: Vec<Candidate> = newest
+        .iter()
+        .map(|(name, uid)| Candidate {
+            uid: (*uid).to_owned(),
+            name: Some((*name).to_owned()),
+            ..Candidate::default()
+        })
+        .collect();
+    let place = pod_selector::select(given, &candidates).ok()?;
+    let uid = candidates.get(place)?.uid.clone();
+    entries.retain(|entry| entry.uid == uid);
+    Explanation::of_gone_pod(source.node.now_ms(), &entries)
 }
 
 fn candidate(pod: &Pod) -> Candidate {

@@ -9,6 +9,9 @@ use usher_inspect::{
 
 use crate::output::Report;
 
+/// The columns of the timeline.
+const COLUMNS: [&str; 7] = ["TIME", "AFTER", "FROM", "WHAT", "CONTAINER", "TOOK", "WHY"];
+
 /// The problems of a pod, without its history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +56,13 @@ impl Report for Explanation {
 
     fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
+        if self.is_gone {
+            table.lead(format!("{}: {}", self.pod(), self.verdict.says));
+            table.lead(Cell::default());
+            table.columns = COLUMNS.to_vec();
+            table.rows = self.timeline.iter().map(moment).collect();
+            return table;
+        }
         table.lead(headline(&self.pod(), &self.verdict, &self.findings));
         findings(&mut table, &self.findings, wide);
         if self.verdict.healthy && !wide {
@@ -81,7 +91,7 @@ impl Report for Explanation {
             lead.push(Cell::new("timeline", Tone::Strong));
         }
         table.lead = lead;
-        table.columns = vec!["TIME", "AFTER", "FROM", "WHAT", "CONTAINER", "TOOK", "WHY"];
+        table.columns = COLUMNS.to_vec();
         table.rows = self.timeline.iter().map(moment).collect();
         let changes = self.changes.iter().flat_map(|change| {
             let first = format!("{}:", change.then);

@@ -17,7 +17,7 @@ use crate::explain::{
 const GRACE_MS: u64 = 5_000;
 
 /// Whether a sidecar runs longer than its termination takes.
-pub(super) fn stays(case: &Case<'_>, container: &Container) -> bool {
+pub(in crate::explain) fn stays(case: &Case<'_>, container: &Container) -> bool {
     let finished = case.finished_ms();
     let Some(finished) = finished.filter(|_| container.runs() && !case.is_over()) else {
         return false;

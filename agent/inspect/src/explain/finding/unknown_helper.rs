@@ -50,6 +50,13 @@ fn split<'pod>(case: &Case<'pod>) -> Option<(Ends<'pod>, Vec<&'pod Container>)> 
     (is_all && !ended.is_empty() && !running.is_empty()).then_some((ended, running))
 }
 
+/// When the last app ended that is not kept, and the names of those that run on.
+pub(in crate::explain) fn kept<'pod>(case: &Case<'pod>) -> Option<(u64, Vec<&'pod str>)> {
+    let (ended, running) = split(case)?;
+    let finished = ended.iter().filter_map(|(_, end)| end.finished_ms).max()?;
+    Some((finished, names(running)))
+}
+
 /// The container that an annotation could name: the one that runs on after another app ended.
 pub(in crate::explain) fn candidate<'pod>(case: &Case<'pod>) -> Option<&'pod str> {
     let (_ended, running) = split(case)?;

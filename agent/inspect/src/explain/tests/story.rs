@@ -1,6 +1,35 @@
 //! What happened in a pod, with its times.
 
-use super::{Detail, Origin, healthy};
+use usher_core::decision::timeline::Entry;
+
+use super::{Detail, Explanation, Origin, healthy};
+
+#[test]
+fn a_pod_that_is_gone_has_its_decisions() {
+    let entry = |at_ms, detail: &str| Entry {
+        at_ms,
+        uid: "u".to_owned(),
+        pod: "shop/report".to_owned(),
+        detail: Detail::named(detail),
+        container: None,
+        reason: format!("because of {detail}"),
+        since_exit_ms: None,
+    };
+    let entries = [entry(1_000, "would-quit"), entry(4_000, "pod-finished")];
+    let gone = Explanation::of_gone_pod(64_000, &entries).unwrap();
+    assert_eq!((gone.pod(), gone.is_gone), ("shop/report".to_owned(), true));
+    assert_eq!(
+        gone.verdict.says,
+        "the pod is gone; the last decision about it, 1 min 0 s ago: pod-finished: because of pod-finished"
+    );
+    let moments: Vec<(u64, &str)> = gone
+        .timeline
+        .iter()
+        .map(|moment| (moment.after_ms, &moment.what[..]))
+        .collect();
+    assert_eq!(moments, [(0, "would-quit"), (3_000, "pod-finished")]);
+    assert_eq!(Explanation::of_gone_pod(0, &[]), None);
+}
 
 #[test]
 fn moments_count_from_the_first_one() {

@@ -1,0 +1,189 @@
+//! `usher stuck`: the pods that have done their work and do not end.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use usher_core::admin::{ContainerState, Origin, Pod, Role};
+use usher_inspect::{
+    explain::{Explanation, Finding, Id},
+    text::{
+        printable::clean,
+        table::{Cell, Table, Tone},
+    },
+};
+
+use super::explain::gather;
+use crate::{
+    data_source::DataSource,
+    failure::Failure,
+    global::{Exit, Global},
+    output::{Output, Report, duration_text},
+    stderr::print_stderr,
+};
+
+/// List the pods that have finished and do not end, with the cause
+///
+/// A pod is stuck if its app containers have ended for good, and a sidecar runs
+/// longer than its termination takes; or if an app container has ended, and
+/// another one runs on that may be a sidecar. The cause is the same as that of
+/// usher explain, which also has the evidence and the fix.
+///
+/// Exits with 1 if there is a stuck pod.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only pods with this text in namespace/name
+    #[arg(value_name = "PART")]
+    part: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StuckPods {
+    items: Vec<StuckPod>,
+    /// Pods that could not be explained, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unexplained: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StuckPod {
+    pod: String,
+    uid: String,
+    node: String,
+    since_ms: u64,
+    for_ms: u64,
+    /// The containers that run on.
+    containers: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Finding>,
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    match stuck(args, global).await {
+        Ok((origin, pods)) => {
+            for pod in &pods.unexplained {
+                print_stderr(&clean(pod));
+            }
+            let exit = match (pods.items.is_empty(), pods.unexplained.is_empty()) {
+                (false, _) => Exit::Problem,
+                (true, true) => Exit::Success,
+                (true, false) => Exit::Unavailable,
+            };
+            match Output::new(global).show(origin, pods) {
+                Exit::Success => exit,
+                failed => failed,
+            }
+        }
+        Err(error) => error.report(),
+    }
+}
+
+async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Failure> {
+    let mut source = DataSource::open(global).await?;
+    let mut pods = source.pods().await?.items;
+    pods.retain(|pod| may_be_stuck(pod) && is_selected(pod, args, global));
+    if !pods.is_empty() && source.origin() != Origin::File {
+        // One list of the kubelet for all of them.
+        let survey = Box::pin(source.node.survey_with_documents()).await?;
+        let now_ms = source.node.now_ms();
+        source.node.share(Arc::new(survey), now_ms);
+    }
+    let mut stuck = StuckPods {
+        items: Vec::new(),
+        unexplained: Vec::new(),
+    };
+    for pod in pods {
+        let gathered = Box::pin(gather(&source, &pod.uid));
+        match source.answer(Some(&pod.uid), gathered).await {
+            Ok(explanation) => stuck.items.extend(StuckPod::new(&explanation)),
+            // It ended in the meantime.
+            Err(error) if error.exit == Exit::PodSelection => {}
+            Err(error) => {
+                let name = pod.display_name();
+                stuck.unexplained.push(format!("{name}: {}", error.text));
+            }
+        }
+    }
+    stuck.items.sort_by_key(|pod| pod.since_ms);
+    Ok((source.origin(), stuck))
+}
+
+/// Whether a container has ended and another one runs; the explanation of such a pod decides.
+fn may_be_stuck(pod: &Pod) -> bool {
+    let has = |roles: &[Role], state: ContainerState| {
+        let mut containers = pod.containers.iter();
+        containers.any(|one| roles.contains(&one.role) && one.state == state)
+    };
+    !pod.deleting
+        && has(&[Role::App], ContainerState::Exited)
+        && has(&[Role::App, Role::Sidecar], ContainerState::Running)
+}
+
+fn is_selected(pod: &Pod, args: &Args, global: &Global) -> bool {
+    let namespace = global.namespace.as_ref();
+    let part = args.part.as_ref();
+    namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))
+        && part.is_none_or(|part| pod.display_name().contains(part))
+}
+
+impl StuckPod {
+    fn new(explanation: &Explanation) -> Option<Self> {
+        let stuck = explanation.stuck.as_ref()?;
+        Some(Self {
+            pod: explanation.pod(),
+            uid: explanation.uid.clone(),
+            node: explanation.node.clone(),
+            since_ms: stuck.since_ms,
+            for_ms: explanation.at_ms.saturating_sub(stuck.since_ms),
+            containers: stuck.containers.clone(),
+            cause: explanation.cause().cloned(),
+        })
+    }
+
+    /// The cause in one line.
+    fn cause(&self) -> Option<String> {
+        let cause = self.cause.as_ref()?;
+        let id = cause.id.as_str();
+        match (cause.id, cause.evidence.last()) {
+            // Its problem repeats the other columns, and its last evidence decides.
+            (Id::SidecarStays, Some(evidence)) => {
+                Some(format!("{id}: {}: {}", evidence.source, evidence.says))
+            }
+            _ => Some(format!("{id}: {}", cause.problem)),
+        }
+    }
+}
+
+impl Report for StuckPods {
+    const KIND: &'static str = "StuckPods";
+
+    fn table(&self, wide: bool) -> Table {
+        let mut columns = vec!["POD", "FOR", "RUNNING", "CAUSE"];
+        if wide {
+            columns.extend(["FIX", "UID"]);
+        }
+        let mut table = Table::new(columns);
+        for pod in &self.items {
+            let mut row = vec![
+                pod.pod.clone().into(),
+                Cell::new(duration_text(pod.for_ms), Tone::Bad),
+                pod.containers.join(",").into(),
+                Cell::or_dash(pod.cause()),
+            ];
+            if wide {
+                let remedy = pod.cause.as_ref().map(|cause| cause.remedy.clone());
+                row.extend([Cell::or_dash(remedy), pod.uid.clone().into()]);
+            }
+            table.row(row);
+        }
+        if self.items.is_empty() && self.unexplained.is_empty() {
+            table.lead(Cell::new("no stuck pods", Tone::Good));
+        }
+        if !self.items.is_empty() {
+            let text = "usher explain POD has the evidence and the fix";
+            table.note(Cell::new(text, Tone::Faint));
+        }
+        table
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether a pod has done its work and does not end.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Case, Finding, Id,
+    case::names,
+    finding::{stays, unknown_helper},
+};
+
+/// A pod with an app that ended for good, and with containers that keep the pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stuck {
+    /// When the last app ended, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// The containers that run on.
+    pub containers: Vec<String>,
+}
+
+pub(super) fn stuck(case: &Case<'_>, findings: &[Finding]) -> Option<Stuck> {
+    let (since_ms, containers) = match case.finished_ms() {
+        Some(finished) => {
+            let sidecars = case.running_sidecars();
+            (
+                finished,
+                names(sidecars.filter(|one| stays::stays(case, one))),
+            )
+        }
+        // The findings have their own patience.
+        None if findings
+            .iter()
+            .any(|finding| finding.id.is_about_a_helper()) =>
+        {
+            unknown_helper::kept(case)?
+        }
+        None => return None,
+    };
+    (!containers.is_empty()).then(|| Stuck {
+        since_ms,
+        containers: containers.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+impl Id {
+    /// Whether a container that no recipe recognizes keeps the pod.
+    const fn is_about_a_helper(self) -> bool {
+        matches!(self, Self::UnknownHelper | Self::MutualWait)
+    }
+
+    /// Whether the finding can be the reason why a pod does not end.
+    pub(super) const fn keeps_the_pod(self) -> bool {
+        self.is_about_a_helper()
+            || matches!(
+                self,
+                Self::SidecarStays
+                    | Self::QuitEndpointOff
+                    | Self::ShellIsPid1
+                    | Self::ExitCodeSpoils
+            )
+    }
+}
