@@ -152,6 +152,12 @@ impl Engine {
         if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
             review.ready(hold, probe, actions);
         }
+        if let (Some(view), Some(tracked)) = (&view, self.pods.get_mut(&uid)) {
+            let claims = view.plan.claims();
+            for claim in claims.filter(|claim| claim.probes().any(|one| one == *probe)) {
+                tracked.runs.found_listener(&claim.sidecar, now);
+            }
+        }
         self.review_pod(now, &uid, actions);
     }
 

@@ -28,7 +28,7 @@ pub(super) struct TimedRelease {
 
 impl HeldPort {
     /// Everything that is probed for it.
-    pub(super) fn probes(&self) -> impl Iterator<Item = Probe> {
+    pub(crate) fn probes(&self) -> impl Iterator<Item = Probe> {
         let captured = self.captured.map(|port| Probe::Listens { port });
         captured.into_iter().chain([self.probe.clone()])
     }

@@ -67,6 +67,8 @@ pub(crate) struct SidecarRun<'plan> {
     pub(crate) run: &'plan ContainerId,
     /// When it was first seen to run.
     pub(crate) since: Option<Timestamp>,
+    /// When one of its ports was first found to have a listener.
+    pub(crate) listens_since: Option<Timestamp>,
     pub(crate) ladder: &'plan [LadderStep],
     pub(crate) timings: &'plan Ladder,
 }

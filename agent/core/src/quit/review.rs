@@ -151,6 +151,7 @@ impl Termination<'_> {
                 name: &sidecar.name,
                 run: id,
                 since: run.since,
+                listens_since: run.listens_since,
                 ladder: &sidecar.ladder,
                 timings: &view.config.ladder,
             };

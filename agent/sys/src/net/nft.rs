@@ -34,7 +34,7 @@ use self::batch::Batch;
 pub use self::{
     cost::{Cost, cost, generation},
     feature_probe::{Features, probe},
-    foreign::{ForeignChain, ForeignTables, foreign_tables},
+    foreign::{ChainKind, ForeignChain, ForeignTables, Hook, HookPoint, foreign_tables},
     found::{Found, RemainingTime, decode},
 };
 use crate::net::netlink::Socket;

@@ -6,8 +6,8 @@ use usher_core::hold::ruleset::{HELD, HeldPort, Queue, Ruleset, TABLE, Wanted, d
 use usher_sys::net::{
     netlink::Protocol,
     nft::{
-        ForeignChain, count_held, delete_elements, delete_table, dump, foreign_tables, install,
-        probe, renew,
+        ChainKind, ForeignChain, Hook, HookPoint, count_held, delete_elements, delete_table, dump,
+        foreign_tables, install, probe, renew,
     },
 };
 
@@ -291,17 +291,19 @@ fn foreign_chains_and_rules_are_counted() {
                 }
             }");
         let found = foreign_tables(&socket).unwrap();
-        let chain = |chain: &str, entry: Option<&str>, rules| ForeignChain {
+        let chain = |chain: &str, hook: Option<Hook>, rules| ForeignChain {
             family: "ip",
             table: "nat".to_owned(),
             chain: chain.to_owned(),
-            entry: entry.map(str::to_owned),
+            hook,
             rules,
         };
-        let expected = [
-            chain("MESH", None, 2),
-            chain("OUTPUT", Some("nat output -100"), 1),
-        ];
+        let output = Hook {
+            kind: ChainKind::Nat,
+            point: HookPoint::Output,
+            priority: -100,
+        };
+        let expected = [chain("MESH", None, 2), chain("OUTPUT", Some(output), 1)];
         assert_eq!(found.chains, expected);
         assert_eq!(found.omitted, 0);
     });

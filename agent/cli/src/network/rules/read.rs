@@ -69,7 +69,7 @@ impl Reading {
             family: chain.family.to_owned(),
             table: chain.table,
             chain: chain.chain,
-            entry: chain.entry,
+            entry: chain.hook.map(|hook| hook.to_string()),
             rules: chain.rules,
         });
         Ok(Rules {

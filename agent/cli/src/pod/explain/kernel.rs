@@ -17,7 +17,7 @@ use usher_core::{
 use usher_inspect::explain::{Attempts, Process, Seen};
 use usher_sys::net::{
     netlink::Protocol as Netlink,
-    nft::{self, ForeignChain},
+    nft::{self, ChainKind, ForeignChain, Hook, HookPoint},
     sockdiag::{Sockets, Wanted},
 };
 
@@ -112,8 +112,8 @@ fn redirect(node: &Node, target: &Target) -> Option<String> {
     let socket = target.netns(node).ok()?.netlink(Netlink::Netfilter).ok()?;
     let chains = nft::foreign_tables(&socket).ok()?.chains;
     let is_redirect = |chain: &&ForeignChain| {
-        let entry = chain.entry.as_deref();
-        chain.rules > 0 && entry.is_some_and(|entry| entry.starts_with("nat output"))
+        let redirects = |hook: Hook| (hook.kind, hook.point) == (ChainKind::Nat, HookPoint::Output);
+        chain.rules > 0 && chain.hook.is_some_and(redirects)
     };
     let ForeignChain {
         family,

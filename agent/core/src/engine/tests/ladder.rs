@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use super::stage::{PROXY, Stage, key, pod};
+use super::{
+    hold::{held, ready},
+    stage::{PROXY, Stage, key, pod},
+};
 use crate::{
     engine::{action::Action, event::Event},
+    hold::Probe,
     pod::restart_policy::RestartPolicy,
     quit::outcome::Outcome,
     settings::mode::Mode,
@@ -268,4 +272,61 @@ fn ports_that_do_not_listen_yet_are_tried_in_turn() {
     assert!(last == [STATUS, ADMIN, STATUS, ADMIN] || last == [ADMIN, STATUS, ADMIN, STATUS]);
     let failed = |line: &String| line.contains("step-failed");
     assert!(!attempts.iter().any(failed), "{attempts:?}");
+}
+
+/// No port of its ladder has a listener. A sidecar with another port that listens is up: SIGTERM follows at once. One that shows
+/// nothing may be starting for as long as the configuration allows.
+#[test]
+fn signal_is_not_delayed_by_ports_that_never_open() {
+    let outbound = || Probe::Listens { port: 15001 };
+    let other = || Probe::Listens { port: 3500 };
+    // The probes that succeed, the time from the last one to the exit of the app, and the wait for the signal.
+    let cases = [
+        (
+            "it listens on its outbound port",
+            vec![outbound()],
+            2_000,
+            0..=500,
+        ),
+        ("it is ready", vec![outbound(), ready()], 2_000, 0..=500),
+        ("it was ready long ago", vec![ready()], 9_000, 0..=500),
+        (
+            "it opened its first port just now",
+            vec![outbound()],
+            0,
+            1_000..=2_000,
+        ),
+        ("nothing of it listens", vec![], 2_000, 8_000..=10_000),
+        (
+            "a port of something else listens",
+            vec![other()],
+            2_000,
+            8_000..=10_000,
+        ),
+    ];
+    for (case, probes, before_ms, expected_ms) in cases {
+        let mut stage = held(Mode::Enforce, pod(RestartPolicy::Never, &["app"]));
+        stage.mode(Mode::Enforce);
+        stage.announce();
+        stage.armed();
+        stage.start("app", "a");
+        stage.start(PROXY, "i");
+        stage.list();
+        for probe in probes {
+            stage.probed(probe);
+        }
+        stage.pass(Duration::from_millis(before_ms));
+        stage.take();
+        stage.exit("a", 0);
+        let begin = stage.now;
+        let mut done = stage.take();
+        while !done.iter().any(|line| line == "i SIGTERM") {
+            stage.outcome("i", Outcome::Refused);
+            stage.pass(Duration::from_millis(50));
+            done = stage.take();
+            assert!(stage.now.since(begin) < Duration::from_secs(20), "{case}");
+        }
+        let waited = stage.now.since(begin).as_millis();
+        assert!(expected_ms.contains(&waited), "{case}: {waited} ms");
+    }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Run {
     pub(crate) order: u64,
     /// When its init process was found.
     pub(crate) since: Option<Timestamp>,
+    /// When a port of it was first found to have a listener.
+    pub(crate) listens_since: Option<Timestamp>,
     gone: bool,
     /// Its processes cannot be seen.
     pub(crate) hidden: bool,
@@ -161,6 +163,14 @@ impl Runs {
         })
     }
 
+    /// A port of the newest run of the container `name` has a listener.
+    pub(crate) fn found_listener(&mut self, name: &str, now: Timestamp) {
+        let newest = self.newest(name).map(|(id, _run)| id.clone());
+        if let Some(run) = newest.and_then(|id| self.runs.get_mut(&id)) {
+            run.listens_since.get_or_insert(now);
+        }
+    }
+
     pub(crate) fn is_living(&self, name: &str) -> bool {
         self.newest(name).is_some_and(|(_id, run)| run.lives())
     }
@@ -229,6 +239,7 @@ impl Runs {
                 name: None,
                 order: next,
                 since: None,
+                listens_since: None,
                 gone: false,
                 hidden: false,
                 executed: false,

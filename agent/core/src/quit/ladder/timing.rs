@@ -24,6 +24,9 @@ const REFUSED_RETRIES: u32 = 3;
 /// How long the port of a step may have no listener before the next request of the ladder is tried as well: Istio's status
 /// port is open some 100 ms before Envoy's admin port, which ends the sidecar without a drain.
 pub(super) const LOOK_AHEAD_AFTER: Duration = Duration::from_millis(500);
+/// How long after its first port a sidecar may open another one. A port without a listener stays without one after that:
+/// the pod has moved it, or switched it off.
+pub(super) const PORTS_OPEN_WITHIN: Duration = Duration::from_secs(1);
 /// The age from which a sidecar receives signals. Before, its process may be the runtime's, which a signal ends badly, or have no
 /// handler yet: as the first process of a pid namespace it would never receive the signal
 /// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
@@ -54,15 +57,17 @@ pub(crate) fn settle(step: &LadderStep, timings: &Ladder) -> Duration {
     }
 }
 
-/// Whether a refused connection may mean that the sidecar does not listen yet: it is young. A sidecar
-/// that has run for long gets a few more attempts, in case it is busy.
+/// Whether a refused connection may mean that the sidecar does not listen yet: it is young, and none of its ports has had a
+/// listener for long. Any other sidecar gets a few more attempts, in case it is busy.
 pub(super) fn may_listen_yet(
     now: Timestamp,
     sidecar: SidecarRun<'_>,
     step: &LadderStep,
     retries: u32,
 ) -> bool {
-    let since = sidecar.since.unwrap_or(now);
-    step.purpose == Purpose::Quit
-        && (now.since(since) < sidecar.timings.listen || retries < REFUSED_RETRIES)
+    let is_young = now.since(sidecar.since.unwrap_or(now)) < sidecar.timings.listen;
+    let is_up = sidecar
+        .listens_since
+        .is_some_and(|since| now.since(since) >= PORTS_OPEN_WITHIN);
+    step.purpose == Purpose::Quit && (is_young && !is_up || retries < REFUSED_RETRIES)
 }

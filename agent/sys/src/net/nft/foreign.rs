@@ -1,10 +1,10 @@
-//! ForeignChain tables in a network namespace: the chains of all tables, and how many rules each has. The rules themselves
+//! Foreign tables in a network namespace: the chains of all tables, and how many rules each has. The rules themselves
 //! are not read.
 //!
 //! Rules of `iptables-nft` are included, because it writes to nftables. Rules of `iptables-legacy` are in another
 //! subsystem of the kernel, which nftables does not list.
 
-use std::{collections::BTreeMap, io, ops::ControlFlow};
+use std::{collections::BTreeMap, fmt, io, ops::ControlFlow};
 
 use nix::errno::Errno;
 use usher_core::hold::ruleset::TABLE;
@@ -33,12 +33,57 @@ pub struct ForeignChain {
     pub family: &'static str,
     pub table: String,
     pub chain: String,
-    /// Hook of the chain, such as `nat output -100`; None for a chain that only other chains jump to.
-    pub entry: Option<String>,
+    /// None for a chain that only other chains jump to.
+    pub hook: Option<Hook>,
     pub rules: usize,
 }
 
-/// ForeignChain tables of a network namespace.
+/// Where the kernel calls a chain: `nat output -100`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hook {
+    pub kind: ChainKind,
+    pub point: HookPoint,
+    pub priority: i32,
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            point,
+            priority,
+        } = self;
+        write!(out, "{kind} {point} {priority}")
+    }
+}
+
+/// The kinds of chains, by the names that the kernel has for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum ChainKind {
+    Filter,
+    Nat,
+    Route,
+    #[strum(to_string = "?")]
+    Unknown,
+}
+
+/// The hooks of the families that handle IP packets, in the order of their numbers
+/// ([`enum nf_inet_hooks`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netfilter.h#L42)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::FromRepr)]
+#[strum(serialize_all = "lowercase")]
+#[repr(u32)]
+pub enum HookPoint {
+    Prerouting,
+    Input,
+    Forward,
+    Output,
+    Postrouting,
+    #[strum(to_string = "?")]
+    Unknown,
+}
+
+/// Foreign tables of a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForeignTables {
     /// Chains, by family, table and name.
@@ -51,7 +96,7 @@ type Key = (u8, String, String);
 
 #[derive(Default)]
 struct Collector {
-    chains: BTreeMap<Key, (Option<String>, usize)>,
+    chains: BTreeMap<Key, (Option<Hook>, usize)>,
     omitted: usize,
 }
 
@@ -72,11 +117,11 @@ pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
         chains: found
             .chains
             .into_iter()
-            .map(|((family, table, chain), (entry, rules))| ForeignChain {
+            .map(|((family, table, chain), (hook, rules))| ForeignChain {
                 family: family_name(family),
                 table,
                 chain,
-                entry,
+                hook,
                 rules,
             })
             .collect(),
@@ -133,7 +178,7 @@ impl Collector {
                 if let Some(chain) = text(chain::NAME) {
                     if self.chains.len() < CHAINS {
                         let key = (*family, table, chain);
-                        self.chains.insert(key, (entry(body), 0));
+                        self.chains.insert(key, (hook(body), 0));
                     } else {
                         self.omitted += 1;
                     }
@@ -141,7 +186,7 @@ impl Collector {
             }
             RULE_NEW => {
                 let key = text(rules::CHAIN).map(|chain| (*family, table, chain));
-                if let Some((_entry, rules)) = key.and_then(|key| self.chains.get_mut(&key)) {
+                if let Some((_hook, rules)) = key.and_then(|key| self.chains.get_mut(&key)) {
                     *rules += 1;
                 }
             }
@@ -150,20 +195,18 @@ impl Collector {
     }
 }
 
-fn entry(body: &[u8]) -> Option<String> {
+fn hook(body: &[u8]) -> Option<Hook> {
     let hook = find(body, chain::HOOK)?;
     let in_hook = |kind| find(hook.value, kind).and_then(|number| number.u32());
     let number = in_hook(chain::HOOK_NUMBER)?;
-    let priority = in_hook(chain::PRIORITY).unwrap_or_default().cast_signed();
     let kind = find(body, chain::TYPE).and_then(|kind| kind.text());
-    let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
-    let place = usize::try_from(number).ok();
-    let hook = place.and_then(|place| hooks.get(place)).copied();
-    Some(format!(
-        "{} {} {priority}",
-        kind.unwrap_or("?"),
-        hook.unwrap_or("?")
-    ))
+    Some(Hook {
+        kind: kind
+            .and_then(|kind| kind.parse().ok())
+            .unwrap_or(ChainKind::Unknown),
+        point: HookPoint::from_repr(number).unwrap_or(HookPoint::Unknown),
+        priority: in_hook(chain::PRIORITY).unwrap_or_default().cast_signed(),
+    })
 }
 
 /// The families of netfilter
@@ -183,7 +226,7 @@ const fn family_name(family: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::netlink::attribute::{put_text, put_u32};
+    use crate::net::netlink::attribute::{nest, put, put_text, put_u32};
 
     fn chain_message(family: u8, table: &str, name: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -217,8 +260,35 @@ mod tests {
         let own = chain_message(FAMILY, TABLE, "gate");
         message::messages(&own).for_each(|message| found.take(message));
         assert_eq!(found.omitted, 1);
-        let mut hook = Vec::new();
-        put_u32(&mut hook, chain::HOOK_NUMBER, 99);
-        assert_eq!(entry(&hook), None);
+        let mut no_hook = Vec::new();
+        put_u32(&mut no_hook, chain::HOOK_NUMBER, 99);
+        assert_eq!(hook(&no_hook), None);
+    }
+
+    #[test]
+    fn hooks_are_decoded_by_kind_and_number() {
+        let found = |kind: &str, number: u32| {
+            let mut body = Vec::new();
+            nest(&mut body, chain::HOOK, |body| {
+                put_u32(body, chain::HOOK_NUMBER, number);
+                put(body, chain::PRIORITY, &(-100_i32).to_be_bytes());
+            });
+            put_text(&mut body, chain::TYPE, kind);
+            hook(&body).unwrap()
+        };
+        let output = Hook {
+            kind: ChainKind::Nat,
+            point: HookPoint::Output,
+            priority: -100,
+        };
+        assert_eq!(found("nat", 3), output);
+        assert_eq!(output.to_string(), "nat output -100");
+        for (kind, number, text) in [
+            ("filter", 0, "filter prerouting -100"),
+            ("route", 4, "route postrouting -100"),
+            ("new", 99, "? ? -100"),
+        ] {
+            assert_eq!(found(kind, number).to_string(), text);
+        }
     }
 }
