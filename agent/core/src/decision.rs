@@ -15,7 +15,7 @@ use crate::{
     hold::{Failed, NotHeld, Opened, Tally},
     pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
     quit::outcome::Outcome,
-    recipe::{Version, step::Step},
+    recipe::{ExitCode, Version, step::Step},
     settings::overrides::InvalidAnnotation,
     start::{self, Start, Why},
     worker::Trouble,
@@ -72,8 +72,7 @@ pub enum Kind {
         recipe: Arc<str>,
         step: Step,
         outcome: Outcome,
-        /// The exit code that this step is known to cause.
-        code: i32,
+        code: ExitCode,
     },
     /// A step failed, or was accepted and the sidecar did not end.
     StepFailed {
@@ -229,17 +228,17 @@ pub enum GaveUp {
     StillRuns,
     /// The sidecar restarted each time that it ended.
     ComesBack,
-    /// The remaining step ends the sidecar with this code and turns a succeeded pod into a failed one.
+    /// The remaining step ends the sidecar with this code and turns a succeeded pod into a failed one, or may do so.
     WouldSpoil {
         step: Step,
-        code: i32,
+        code: ExitCode,
         /// What allows a clean end; empty where the recipe does not know it.
         advice: String,
     },
-    /// The remaining step ends the sidecar with this code, after which it restarts.
+    /// The remaining step ends the sidecar with this code, after which it restarts, or may do so.
     WouldRestart {
         step: Step,
-        code: i32,
+        code: ExitCode,
         /// What allows a clean end; empty where the recipe does not know it.
         advice: String,
     },

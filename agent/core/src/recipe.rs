@@ -11,6 +11,7 @@
 mod builtin;
 mod condition;
 mod describe;
+mod exit_code;
 mod format;
 mod hold;
 mod ladder;
@@ -30,6 +31,7 @@ pub use self::{
     builtin::{Builtin, builtin},
     condition::Condition,
     describe::{Described, Stretch},
+    exit_code::ExitCode,
     hold::{Captured, Dns, Get, HoldRecipe, Instances, PortList, ReadyRecipe},
     ladder::{AfterTerm, LadderStep, Purpose},
     one_or_more::OneOrMore,
@@ -142,12 +144,25 @@ pub struct StepRecipe {
     pub when: Vec<Condition>,
     /// It does not exist where one of these holds.
     pub unless: Vec<Condition>,
-    /// Exit code that it leads to.
-    pub code: i32,
+    pub code: ExitCode,
+    /// The run of the real program that its effects are known from; None where they follow from its source.
+    pub measured: Option<Measured>,
     /// How long the sidecar takes to end.
     pub takes: Takes,
     /// What would allow a clean end, where this is none.
     pub advice: String,
+}
+
+/// A run of a real program that was terminated by a step.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Versions of the program.
+    pub version: String,
+    /// Year and month.
+    pub date: String,
+    /// The shortest and the longest time until its process ended.
+    pub ends: String,
 }
 
 /// What a step does.

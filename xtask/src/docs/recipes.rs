@@ -1,6 +1,6 @@
 //! The built-in recipes: one table of all, and a section for each.
 
-use usher_core::recipe::{Described, Recipe, Stretch, builtin};
+use usher_core::recipe::{Described, ExitCode, Recipe, Stretch, builtin};
 
 use super::{
     markdown::{code, listed, table},
@@ -16,6 +16,7 @@ pub(super) fn overview() -> String {
         "made to quit by, in this order",
         "exit code",
         "ends in",
+        "known from",
     ];
     let mut recipes = builtin().to_vec();
     recipes.sort_by(|one, other| one.name.cmp(&other.name));
@@ -23,7 +24,7 @@ pub(super) fn overview() -> String {
     table(head, &rows)
 }
 
-fn rows(recipe: &Recipe) -> Vec<[String; 6]> {
+fn rows(recipe: &Recipe) -> Vec<[String; 7]> {
     let mut first = [
         format!("[{}](#{})", recipe.name, recipe.name),
         recognition(recipe).join("; "),
@@ -48,6 +49,7 @@ fn rows(recipe: &Recipe) -> Vec<[String; 6]> {
                     .iter()
                     .map(|step| ends_in(step.step.takes.by_default())),
             ),
+            listed_once(steps.iter().map(known_from)),
         ]);
     }
     rows
@@ -76,6 +78,35 @@ fn same(texts: impl Iterator<Item = String>) -> String {
     match texts.as_slice() {
         [one] => one.clone(),
         _ => all,
+    }
+}
+
+/// Each text once, in their order.
+fn listed_once(texts: impl Iterator<Item = String>) -> String {
+    let mut once: Vec<String> = Vec::new();
+    for text in texts {
+        if !once.contains(&text) {
+            once.push(text);
+        }
+    }
+    once.join("; ")
+}
+
+/// What the effects of a step are known from.
+fn known_from(step: &Described<'_>) -> String {
+    match (&step.step.measured, step.step.code) {
+        (Some(measured), _) => format!("measured ({}, {})", measured.version, measured.date),
+        (None, ExitCode::Unknown) => "not known".to_owned(),
+        (None, ExitCode::Known(_)) => "source".to_owned(),
+    }
+}
+
+/// [`known_from`], with the measured times.
+fn known_from_figures(step: &Described<'_>) -> String {
+    let basis = known_from(step);
+    match &step.step.measured {
+        Some(measured) => format!("{basis}: {}", measured.ends),
+        None => basis,
     }
 }
 
@@ -147,15 +178,26 @@ fn steps(recipe: &Recipe) -> String {
                 exists(step),
                 step.step.code.to_string(),
                 ends_in(step.step.takes.by_default()),
+                known_from_figures(step),
             ]);
         }
     }
+    let head = [
+        "version",
+        "step",
+        "only",
+        "exit code",
+        "ends in",
+        "known from",
+    ];
     if rows.iter().all(|[_, _, only, ..]| only.is_empty()) {
-        let short = |[range, step, _, code, takes]: [String; 5]| [range, step, code, takes];
-        let rows: Vec<_> = rows.into_iter().map(short).collect();
-        return table(["version", "step", "exit code", "ends in"], &rows);
+        fn without_only<T>([range, step, _, code, takes, known]: [T; 6]) -> [T; 5] {
+            [range, step, code, takes, known]
+        }
+        let rows: Vec<_> = rows.into_iter().map(without_only).collect();
+        return table(without_only(head), &rows);
     }
-    table(["version", "step", "only", "exit code", "ends in"], &rows)
+    table(head, &rows)
 }
 
 /// The advice where a step does not end with code 0.

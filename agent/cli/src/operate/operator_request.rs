@@ -1,7 +1,10 @@
 //! Sends operator requests to the agent, which decides about them.
 
 use hyper::Method;
-use usher_core::admin::{Document, Ordered, Origin, Pod, RequestOptions};
+use usher_core::{
+    admin::{Document, Ordered, Origin, Pod, RequestOptions},
+    recipe::ExitCode,
+};
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
@@ -125,7 +128,7 @@ impl Report for Ordered {
             table.row([
                 step.container.clone().into(),
                 step.step.clone().into(),
-                step.exit_code.to_string().into(),
+                ExitCode::from(step.exit_code).to_string().into(),
                 Cell::or_dash(step.note.clone()),
             ]);
         }

@@ -46,7 +46,8 @@ pub struct Step {
     pub container: String,
     pub step: String,
     /// The exit code that this step is known to cause.
-    pub exit_code: i32,
+    /// None for unknown.
+    pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -85,7 +86,7 @@ impl Ordered {
                 let steps = steps.into_iter().map(|step| Step {
                     container: step.container,
                     step: step.step,
-                    exit_code: step.code,
+                    exit_code: step.code.known(),
                     note: step.note,
                 });
                 Self {

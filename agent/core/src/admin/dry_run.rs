@@ -92,8 +92,8 @@ pub struct LadderStep {
     pub step: String,
     /// `drain` or `quit`.
     pub purpose: String,
-    /// The exit code that is known to come of it.
-    pub exit_code: i32,
+    /// The exit code that it leads to; None for unknown.
+    pub exit_code: Option<i32>,
     /// How long the sidecar is known to take to end, in milliseconds.
     pub takes_ms: u64,
     /// When the next step follows where it did not end, in milliseconds.
@@ -125,8 +125,8 @@ pub enum Allowed {
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
     pub step: String,
-    /// The exit code that would come of it.
-    pub exit_code: i32,
+    /// The exit code that it would lead to; None for unknown.
+    pub exit_code: Option<i32>,
     pub why: String,
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use crate::{
     base::duration,
     decision::{Kind, NotApplicable, WaitReason},
+    recipe::ExitCode,
     settings::annotation,
 };
 
@@ -54,8 +55,10 @@ impl fmt::Display for Kind {
                 code,
             } => {
                 write!(out, "{step} {outcome}")?;
-                if *code != 0 {
-                    write!(out, "; expected exit code {code}")?;
+                match *code {
+                    ExitCode::ZERO => {}
+                    ExitCode::Known(code) => write!(out, "; expected exit code {code}")?,
+                    ExitCode::Unknown => out.write_str("; its exit code is unknown")?,
                 }
                 write!(out, " (recipe {recipe})")
             }

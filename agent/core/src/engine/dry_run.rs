@@ -117,7 +117,7 @@ impl Engine {
                     Purpose::Drain => "drain".to_owned(),
                     Purpose::Quit => "quit".to_owned(),
                 },
-                exit_code: step.code,
+                exit_code: step.code.known(),
                 takes_ms: ms(step.takes),
                 next_after_ms: ms(ladder::settle(step, &self.config.ladder)),
                 allowed,
@@ -161,7 +161,7 @@ impl Engine {
                 .filter(|choice| !choice.exists && !is_included(choice) && !is_refined(choice))
                 .map(|choice| LeftOut {
                     step: choice.step.to_string(),
-                    exit_code: choice.code,
+                    exit_code: choice.code.known(),
                     why: choice.why.clone(),
                 })
                 .collect(),

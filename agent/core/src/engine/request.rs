@@ -10,6 +10,7 @@ use crate::{
     base::id::PodUid,
     decision::{GaveUp, NotApplicable, Requester, SkipReason, Verb, WaitReason},
     hold::NotHeld,
+    recipe::ExitCode,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub struct FirstStep {
     pub container: String,
     pub step: String,
     /// The exit code that the step leads to.
-    pub code: i32,
+    pub code: ExitCode,
     pub note: Option<String>,
 }
 

@@ -11,7 +11,8 @@ use crate::{
         spec::{Container, Pod},
     },
     recipe::{
-        Identity, LadderStep, Order, Purpose, Recipe, Subject, declared_held_ports, may_be_asked,
+        ExitCode, Identity, LadderStep, Order, Purpose, Recipe, Subject, declared_held_ports,
+        may_be_asked,
         step::{Signal, Step},
     },
     settings::{
@@ -110,7 +111,7 @@ pub(super) fn sidecar(
         sidecar.ladder.push(LadderStep {
             step: Step::signal(Signal::Kill),
             purpose: Purpose::Quit,
-            code: 137,
+            code: ExitCode::Known(137),
             takes: Duration::ZERO,
             advice: String::new(),
         });
@@ -155,7 +156,7 @@ fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
         step,
         purpose: Purpose::Quit,
         // The exit code is not known; the pod's author requested the step.
-        code: 0,
+        code: ExitCode::ZERO,
         takes: Duration::ZERO,
         advice: String::new(),
     };

@@ -5,7 +5,7 @@ use crate::{
     plan::Sidecar,
     pod::restart_policy::{self, Verdict},
     recipe::{
-        LadderStep, Purpose,
+        ExitCode, LadderStep, Purpose,
         step::{Signal, Step},
     },
 };
@@ -44,12 +44,17 @@ impl StepPolicy<'_> {
         let Self { sidecar, .. } = self;
         let (code, advice) = (step.code, step.advice.clone());
         let step = step.step.clone();
-        if restart_policy::judge(sidecar.policy, &sidecar.rules, Some(code)) == Verdict::ComesBack {
+        let verdict = restart_policy::judge(sidecar.policy, &sidecar.rules, code.known());
+        if verdict == Verdict::ComesBack {
             return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }
         let kills = step == Step::signal(Signal::Kill);
-        if code == 0 || kills || self.may_spoil {
+        if code == ExitCode::ZERO || kills || self.may_spoil {
             return Permission::Granted;
+        }
+        // The code is unknown and decides: a restart counts as a failure of a Job.
+        if verdict == Verdict::CodeDecides {
+            return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }
         match self.app_failed {
             Some(true) => Permission::Granted,

@@ -110,10 +110,10 @@ mod tests {
     use super::*;
     use crate::{
         pod::spec::plain,
-        recipe::{LadderStep, Subject, Version, builtin},
+        recipe::{ExitCode, LadderStep, Subject, Version, builtin},
     };
 
-    type Steps = Vec<(Step, i32, Duration)>;
+    type Steps = Vec<(Step, ExitCode, Duration)>;
 
     /// What the description says of a version, where no flag is set.
     fn steps(stretches: &[Stretch<'_>], version: Option<Version>) -> Steps {
@@ -187,6 +187,7 @@ mod tests {
         assert_eq!(
             counts,
             [(2, 0, 0), (2, 0, 0), (2, 0, 0), (1, 2, 143), (0, 2, 143)]
+                .map(|(when, unless, code)| (when, unless, ExitCode::Known(code)))
         );
     }
 }

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Act, AfterTerm, Condition, HoldRecipe, OneOrMore, Order, Pattern, Question, Recipe,
-    Recognition, Setting, StepRecipe, Takes,
+    Act, AfterTerm, Condition, ExitCode, HoldRecipe, Measured, OneOrMore, Order, Pattern, Question,
+    Recipe, Recognition, Setting, StepRecipe, Takes,
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
@@ -89,8 +89,9 @@ struct RawStep {
     when: OneOrMore<Condition>,
     #[serde(default)]
     unless: OneOrMore<Condition>,
-    #[serde(default)]
-    code: u8,
+    #[serde(default = "zero")]
+    code: ExitCode,
+    measured: Option<Measured>,
     #[serde(default)]
     takes: Takes,
     #[serde(default)]
@@ -234,11 +235,16 @@ impl TryFrom<RawStep> for StepRecipe {
             act,
             when: raw.when.0,
             unless: raw.unless.0,
-            code: raw.code.into(),
+            code: raw.code,
+            measured: raw.measured,
             takes: raw.takes,
             advice: raw.advice,
         })
     }
+}
+
+const fn zero() -> ExitCode {
+    ExitCode::ZERO
 }
 
 /// The name of a process as the kernel keeps it

@@ -5,8 +5,7 @@ mod after_term;
 use std::time::Duration;
 
 pub use self::after_term::AfterTerm;
-
-use super::{Act, Condition, Recipe, Setting, StepRecipe, Subject};
+use super::{Act, Condition, ExitCode, Recipe, Setting, StepRecipe, Subject};
 use crate::{
     pod::spec::Pod,
     recipe::step::{Request, Step},
@@ -17,8 +16,7 @@ use crate::{
 pub struct LadderStep {
     pub step: Step,
     pub purpose: Purpose,
-    /// Exit code that it leads to.
-    pub code: i32,
+    pub code: ExitCode,
     /// How long the sidecar takes to end after it; for a drain, how long it is
     /// given.
     pub takes: Duration,
@@ -36,9 +34,8 @@ pub enum Purpose {
 }
 
 impl Recipe {
-    /// The steps that make this container quit, best first: what ends with
-    /// code 0 before what does not, what ends soon before what takes longer,
-    /// else as the recipe has them.
+    /// The steps that make this container quit, best first: exit code 0 before an unknown one, an unknown one before any other;
+    /// what ends soon before what takes longer; else as the recipe has them.
     pub(crate) fn quit_ladder(&self, subject: Subject<'_>) -> Vec<LadderStep> {
         let mut ladder_steps: Vec<LadderStep> = self
             .quit
@@ -67,8 +64,13 @@ impl Recipe {
 }
 
 /// What decides which step comes first.
-pub(super) const fn rank(code: i32, takes: Duration) -> (bool, Duration) {
-    (code != 0, takes)
+pub(super) const fn rank(code: ExitCode, takes: Duration) -> (u8, Duration) {
+    let harm = match code {
+        ExitCode::ZERO => 0,
+        ExitCode::Unknown => 1,
+        ExitCode::Known(_) => 2,
+    };
+    (harm, takes)
 }
 
 impl StepRecipe {

@@ -59,7 +59,7 @@ fn ladder(case: Case<'_>) -> String {
             } else {
                 ""
             };
-            let code = if ladder_step.code == 0 {
+            let code = if ladder_step.code == ExitCode::ZERO {
                 String::new()
             } else {
                 format!(" ({})", ladder_step.code)
@@ -185,5 +185,33 @@ fn what_recipes_look_at_is_known() {
     assert!(reads.annotations.contains("shop.example/wait"));
     for name in ["OWN_DNS", "OWN_LATE"] {
         assert!(reads.env.contains(name), "{name}");
+    }
+}
+
+/// Effects are measured, or follow from a source. What is neither has no known exit code.
+#[test]
+fn effects_are_known_from_somewhere() {
+    for recipe in builtin().iter() {
+        let says_unknown = recipe.notes.contains("not known");
+        for step in &recipe.quit {
+            let (name, code) = (&recipe.name, step.code);
+            assert_eq!(
+                code == ExitCode::Unknown,
+                says_unknown,
+                "{name}: {:?}",
+                step.act
+            );
+            let has_basis = step.measured.is_some() || !recipe.sources.is_empty();
+            assert!(
+                has_basis || code == ExitCode::Unknown,
+                "{name}: {:?}",
+                step.act
+            );
+        }
+        assert!(
+            !recipe.notes.contains("not been measured"),
+            "{}",
+            recipe.name
+        );
     }
 }

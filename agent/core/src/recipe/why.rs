@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Act, Condition, Pattern, Recipe, Recognition, StepRecipe, Subject, may_be_asked};
+use super::{
+    Act, Condition, ExitCode, Pattern, Recipe, Recognition, StepRecipe, Subject, may_be_asked,
+};
 use crate::recipe::step::Step;
 
 /// What became of one step of a recipe for one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) step: Step,
-    /// Exit code that it leads to.
-    pub(crate) code: i32,
+    pub(crate) code: ExitCode,
     pub(crate) exists: bool,
     pub(crate) why: String,
 }

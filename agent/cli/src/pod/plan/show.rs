@@ -1,6 +1,9 @@
 //! The table of a plan.
 
-use usher_core::admin::{Acts, Allowed, Forecast, Hold, LadderStep, Sidecar};
+use usher_core::{
+    admin::{Acts, Allowed, Forecast, Hold, LadderStep, Sidecar},
+    recipe::ExitCode,
+};
 use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::output::Report;
@@ -96,7 +99,7 @@ fn row(sidecar: &Sidecar, place: usize, ladder_step: &LadderStep, wide: bool) ->
         sidecar.stage.clone().into(),
         (place + 1).to_string().into(),
         ladder_step.step.clone().into(),
-        ladder_step.exit_code.to_string().into(),
+        ExitCode::from(ladder_step.exit_code).to_string().into(),
         time(ladder_step.takes_ms).into(),
         time(ladder_step.next_after_ms).into(),
         may,
@@ -125,7 +128,10 @@ fn explain(sidecar: &Sidecar, table: &mut Table) {
     for out in &sidecar.left_out {
         let text = format!(
             "  {}: step {} with exit code {} left out: {}",
-            sidecar.container, out.step, out.exit_code, out.why
+            sidecar.container,
+            out.step,
+            ExitCode::from(out.exit_code),
+            out.why
         );
         table.note(Cell::new(text, Tone::Faint));
     }

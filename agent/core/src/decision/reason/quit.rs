@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     decision::{GaveUp, LeftToKubelet, SkipReason},
     quit::outcome::Outcome,
+    recipe::ExitCode,
     settings::annotation,
 };
 
@@ -17,6 +18,28 @@ impl fmt::Display for GaveUp {
             Self::ComesBack => out.write_str(
                 "the sidecar restarts each time that it ends; check for a liveness probe, an exit code other than 0, \
                  or restartPolicy Always on it",
+            ),
+            Self::WouldSpoil {
+                step,
+                code: ExitCode::Unknown,
+                advice,
+            } => write!(
+                out,
+                "{step} ends the sidecar with an unknown exit code, and another code than 0 would turn a succeeded pod \
+                 into a failed one, which a Job retries; {}, or allow it by annotation {}",
+                remedy_of_unknown(advice),
+                annotation::SPOIL
+            ),
+            Self::WouldRestart {
+                step,
+                code: ExitCode::Unknown,
+                advice,
+            } => write!(
+                out,
+                "{step} ends the sidecar with an unknown exit code, and it would restart after another code than 0; \
+                 {}, or allow it by annotation {}",
+                remedy_of_unknown(advice),
+                annotation::SPOIL
             ),
             Self::WouldSpoil { step, code, advice } => write!(
                 out,
@@ -31,6 +54,16 @@ impl fmt::Display for GaveUp {
                 remedy(advice)
             ),
         }
+    }
+}
+
+fn remedy_of_unknown(advice: &str) -> String {
+    match advice {
+        "" => format!(
+            "if that exit code is 0, name the container and the step in annotation {}",
+            annotation::SIDECARS
+        ),
+        advice => advice.to_owned(),
     }
 }
 
@@ -125,12 +158,12 @@ mod tests {
         let step = || Step::signal(Signal::Term);
         let spoil = |advice: &str| GaveUp::WouldSpoil {
             step: step(),
-            code: 143,
+            code: ExitCode::Known(143),
             advice: advice.to_owned(),
         };
         let restart = |advice: &str| GaveUp::WouldRestart {
             step: step(),
-            code: 143,
+            code: ExitCode::Known(143),
             advice: advice.to_owned(),
         };
         let spoils = "SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one, which a \

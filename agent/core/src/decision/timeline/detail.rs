@@ -132,7 +132,7 @@ impl From<&Kind> for Detail {
                 drain_ms: millis(*time),
             },
             Kind::QuitAccepted { code, .. } => Self::QuitAccepted {
-                exit_code: Some(*code),
+                exit_code: code.known(),
             },
             Kind::StepFailed { .. } => Self::StepFailed,
             Kind::SidecarEnded { asked, .. } => Self::SidecarEnded {

@@ -15,6 +15,7 @@ use crate::{
         restart_policy::RestartPolicy,
         spec::{Pod, RunState, Status},
     },
+    recipe::ExitCode,
     settings::{config::Config, mode::Mode},
 };
 
@@ -153,7 +154,7 @@ fn a_ladder_says_why_and_what_it_does() {
     assert!(sql.recognised_by.contains("image"), "{sql:?}");
     assert_eq!(sql.left_out.len(), 2, "{sql:?}");
     let term = &sql.ladder[0];
-    assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", 143));
+    assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", Some(143)));
     // It depends on how the app ends.
     assert_eq!(term.allowed, Allowed::Depends, "{term:?}");
     stage.exit("a", 0);
@@ -178,11 +179,20 @@ fn steps(stage: &Stage, name: &str) -> Vec<String> {
     let ladder = ladder.map(|ladder_step| {
         format!(
             "{} {}: {}",
-            ladder_step.step, ladder_step.exit_code, ladder_step.chosen
+            ladder_step.step,
+            ExitCode::from(ladder_step.exit_code),
+            ladder_step.chosen
         )
     });
     let left_out = sidecar.left_out.iter();
-    let left_out = left_out.map(|one| format!("- {} {}: {}", one.step, one.exit_code, one.why));
+    let left_out = left_out.map(|one| {
+        format!(
+            "- {} {}: {}",
+            one.step,
+            ExitCode::from(one.exit_code),
+            one.why
+        )
+    });
     ladder.chain(left_out).collect()
 }
 

@@ -3,11 +3,20 @@
 use std::time::Duration;
 
 use super::stage::Stage;
-use crate::{quit::outcome::Outcome, recipe::tests::field::pod_of, settings::mode::Mode};
+use crate::{
+    pod::{restart_policy::RestartPolicy, spec::Pod},
+    quit::outcome::Outcome,
+    recipe::tests::field::pod_of,
+    settings::mode::Mode,
+};
 
 /// The pod of a case in enforce mode, all of whose containers run: `r0`, `r1`, ... in the order of the spec.
 fn running(case: &str) -> Stage {
-    let mut stage = Stage::new(Mode::Enforce, pod_of(case));
+    running_pod(pod_of(case))
+}
+
+fn running_pod(spec: Pod) -> Stage {
+    let mut stage = Stage::new(Mode::Enforce, spec);
     stage.send(crate::Event::PodAppeared(super::stage::uid()));
     for (number, container) in stage.spec.containers.clone().into_iter().enumerate() {
         stage.start(&container.name, &format!("r{number}"));
@@ -50,7 +59,6 @@ fn helpers_before_the_mesh() {
     let admin = "POST :15000/quitquitquit";
     for (case, first, then) in [
         ("Azure Workload Identity", "SIGTERM", status),
-        ("X-Ray daemon of App Mesh", "SIGTERM", "SIGTERM"),
         ("Open Policy Agent", "SIGTERM", admin),
         (
             "Linkerd's debug container",
@@ -65,7 +73,6 @@ fn helpers_before_the_mesh() {
         ("OpenBao agent", "r1 SIGTERM to bao"),
         ("Datadog agent", "r1 SIGTERM"),
         ("instrumentation for Go", "r1 SIGTERM"),
-        ("NetBird", "r1 SIGTERM"),
         (
             "Docker in Docker beside a build agent",
             "r1 SIGTERM to dockerd",
@@ -85,6 +92,52 @@ fn helpers_before_the_mesh() {
         ),
     ] {
         assert_eq!(requests(case, &["r0"], &["r1"]), [first], "{case}");
+    }
+}
+
+/// A step with an unknown exit code is taken only where no code does harm, or where the author of the pod takes responsibility.
+#[test]
+fn unknown_exit_code_is_not_zero() {
+    use RestartPolicy::{Never, OnFailure};
+    const SPOIL: &[(&str, &str)] = &[("usher.dev/spoil", "true")];
+    const NAMED: &[(&str, &str)] = &[(
+        "usher.dev/sidecars",
+        "netbird=SIGTERM, envoy=SIGTERM, gateway-sidecar=SIGTERM, traffic-agent=SIGTERM",
+    )];
+    for (case, sidecar, run) in [
+        ("NetBird", "netbird", "r1"),
+        ("Telepresence", "traffic-agent", "r1"),
+        ("pod-gateway", "gateway-sidecar", "r1"),
+    ] {
+        let cases: [(RestartPolicy, &[(&str, &str)], u8, bool); 7] = [
+            (Never, &[], 0, false),
+            (Never, &[], 3, true),
+            (Never, SPOIL, 0, true),
+            (Never, NAMED, 0, true),
+            (OnFailure, &[], 0, false),
+            (OnFailure, SPOIL, 0, true),
+            (OnFailure, NAMED, 0, true),
+        ];
+        for (policy, annotations, code, is_taken) in cases {
+            let mut spec = pod_of(case);
+            spec.restart_policy = policy;
+            let annotations = annotations.iter();
+            let annotations =
+                annotations.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            spec.annotations.extend(annotations);
+            let mut stage = running_pod(spec);
+            stage.exit("r0", code);
+            stage.pass(Duration::from_secs(60));
+            let done = stage.take();
+            let what = format!("{case} {policy:?} {code}: {done:?}");
+            let attempts = done
+                .iter()
+                .filter(|line| **line == format!("{run} SIGTERM"));
+            assert_eq!(attempts.count(), usize::from(is_taken), "{what}");
+            let gave_up = format!("{sidecar} gave-up");
+            let has_given_up = done.iter().any(|line| line.starts_with(&gave_up));
+            assert_eq!(has_given_up, !is_taken, "{what}");
+        }
     }
 }
 
@@ -110,7 +163,10 @@ fn what_ends_by_itself_is_neither_waited_for_nor_terminated() {
 fn log_shippers_whose_work_is_the_pod_s_are_waited_for() {
     let drainer = "the drainer Job of the logging operator";
     assert_eq!(requests(drainer, &["r0"], &[]), [""; 0]);
-    assert_eq!(requests(drainer, &["r0", "r1"], &["r2"]), ["r2 SIGTERM"]);
+    assert_eq!(
+        requests(drainer, &["r0", "r1"], &["r2"]),
+        ["r2 POST :7357/exit"]
+    );
     let import = "a Job that ships logs, in a mesh";
     assert_eq!(
         requests(import, &["r0"], &["r1"]),

@@ -15,6 +15,7 @@ use crate::{
         spec::{Pod, RunState},
     },
     quit::{ladder::MIN_SIGNAL_AGE, outcome::Outcome},
+    recipe::ExitCode,
     settings::mode::Mode,
 };
 
@@ -213,7 +214,10 @@ fn only_a_forced_request_spoils_a_pod_and_reports_it() {
     assert!(stage.attempts.is_empty());
     let output = taken(stage.order(FORCE));
     let step = &output.steps[0];
-    assert_eq!((step.step.as_str(), step.code), ("SIGTERM", 143));
+    assert_eq!(
+        (step.step.as_str(), step.code),
+        ("SIGTERM", ExitCode::Known(143))
+    );
     let note = step.note.as_ref().unwrap();
     assert!(
         note.starts_with("forced: SIGTERM would end the sidecar with exit code 143"),

@@ -8,7 +8,10 @@ use crate::{
     hold::{self, Failed, Opened, Tally},
     pod::spec::ProbeKind,
     quit::outcome::Outcome,
-    recipe::step::{Signal, Step},
+    recipe::{
+        ExitCode,
+        step::{Signal, Step},
+    },
     settings::mode::Mode,
     start::{self, Probed, Start, Why},
 };
@@ -47,7 +50,7 @@ fn accepted() -> Kind {
         recipe: recipe(),
         step: term(),
         outcome: Outcome::Signalled,
-        code: 0,
+        code: ExitCode::ZERO,
     }
 }
 

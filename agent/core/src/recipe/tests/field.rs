@@ -11,7 +11,7 @@ use crate::{
     hold::Probe,
     plan::{Plan, version_query::VersionQueries},
     pod::{list, spec::Pod},
-    recipe::Order,
+    recipe::{ExitCode, Order},
     settings::{config::Config, overrides::NamespaceValues},
 };
 
@@ -95,7 +95,7 @@ fn plan(pod: &Pod) -> Vec<String> {
         let mut line = format!("{name}: {}, {}", sidecar.recipe, sidecar.order.as_str());
         for step in &sidecar.ladder {
             write!(line, "; {}", step.step).unwrap();
-            if step.code != 0 {
+            if step.code != ExitCode::ZERO {
                 write!(line, " ({})", step.code).unwrap();
             }
             if !step.takes.is_zero() {

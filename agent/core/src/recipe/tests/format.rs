@@ -50,6 +50,8 @@ fn limits() {
             "afterTerm",
             format!("{{sidecar: [{{args: [x]}}], steps: [{REQUEST}]}}"),
         ),
+        ("quit", step("{signal: SIGTERM, code: 255}")),
+        ("quit", step("{signal: SIGTERM, code: unknown}")),
     ] {
         let recipe = read(&[(key, good.clone())]);
         assert!(recipe.is_ok(), "{key}: {good}\n{recipe:?}");
@@ -105,6 +107,16 @@ fn limits() {
             "quit",
             step("{post: {port: {default: true}, path: /x}}"),
             "expected a number or a text",
+        ),
+        (
+            "quit",
+            step("{signal: SIGTERM, code: 256}"),
+            "0 to 255 or unknown",
+        ),
+        (
+            "quit",
+            step("{signal: SIGTERM, code: none}"),
+            "0 to 255 or unknown",
         ),
         (
             "quit",

@@ -26,6 +26,20 @@ fn every_kind() {
     };
     let table = [
         (
+            ladder(plain(
+                "buffer-metrics-sidecar",
+                "quay.io/prometheus/node-exporter:v1.1.2",
+            )),
+            "node-exporter: SIGTERM (143)",
+        ),
+        (
+            ladder(plain(
+                "buffer-metrics-sidecar",
+                "ghcr.io/kube-logging/custom-runner:1.0.0",
+            )),
+            "buffer-metrics-sidecar: POST :7357/exit 1s, SIGTERM 15s",
+        ),
+        (
             ladder(plain("linkerd-proxy", "cr.l5d.io/linkerd/proxy:edge-26.1")),
             "linkerd: POST :4191/shutdown 120s, SIGTERM 120s",
         ),
@@ -92,14 +106,14 @@ fn every_kind() {
                 "envoy",
                 "840364872350.dkr.ecr.us-west-2.amazonaws.com/aws-appmesh-envoy:v1.27.2.0-prod",
             )),
-            "app-mesh: SIGTERM 20s",
+            "app-mesh: SIGTERM (unknown) 20s",
         ),
         (
             ladder(plain(
                 "nginx-mesh-sidecar",
                 "docker-registry.nginx.com/nsm/nginx-mesh-sidecar:2.0.0",
             )),
-            "nginx-mesh: SIGTERM",
+            "nginx-mesh: SIGTERM (unknown)",
         ),
         (
             ladder(plain("daprd", "ghcr.io/dapr/daprd:1.14.0")),

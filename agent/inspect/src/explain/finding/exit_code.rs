@@ -90,7 +90,7 @@ fn finding(
         }));
     let mut steps = sidecar.ladder.iter();
     let advice = steps
-        .find(|ladder_step| i64::from(ladder_step.code) == code)
+        .find(|ladder_step| ladder_step.code.known().map(i64::from) == Some(code))
         .and_then(|ladder_step| non_empty(&ladder_step.advice));
     match (reason, advice) {
         (OUT_OF_MEMORY, _) => finding.fix(

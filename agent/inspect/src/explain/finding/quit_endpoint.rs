@@ -7,7 +7,7 @@ use usher_core::{
     plan::Sidecar,
     pod::image,
     recipe::{
-        Version,
+        ExitCode, Version,
         step::{Request, Step},
     },
     settings::{annotation, mode::Mode},
@@ -46,7 +46,8 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
     let (name, endpoint) = (&container.name, off.endpoint);
     let is_off = |step: &Step| matches!(step, Step::Request(request) if request.port == off.port);
     let mut steps = sidecar.ladder.iter();
-    let other = steps.find(|ladder_step| ladder_step.code == 0 && !is_off(&ladder_step.step));
+    let other =
+        steps.find(|ladder_step| ladder_step.code == ExitCode::ZERO && !is_off(&ladder_step.step));
     let other = other.map(|ladder_step| &ladder_step.step);
     let severity = match (stays::stays(case, container), other) {
         (true, _) => Severity::Error,

@@ -11,7 +11,7 @@ proptest! {
             value: value.clone(),
             expected: "a list",
         };
-        let spoil = GaveUp::WouldSpoil { step: term(), code: 143, advice: error.clone() };
+        let spoil = GaveUp::WouldSpoil { step: term(), code: ExitCode::Known(143), advice: error.clone() };
         let kinds = vec![
             Kind::InvalidAnnotation(bad),
             failed(Outcome::Failed(error.clone())),
