@@ -11,7 +11,6 @@
 mod builtin;
 mod condition;
 mod describe;
-mod exit_code;
 mod format;
 mod hold;
 mod ladder;
@@ -31,12 +30,12 @@ pub use self::{
     builtin::{Builtin, builtin},
     condition::Condition,
     describe::{Described, Stretch},
-    exit_code::ExitCode,
     hold::{Captured, Dns, Get, HoldRecipe, Instances, PortList, ReadyRecipe},
     ladder::{AfterTerm, LadderStep, Purpose},
     one_or_more::OneOrMore,
     pattern::Pattern,
     setting::{Setting, Sources, Takes, Value},
+    step::ExitCode,
     subject::Subject,
     version::{Version, Versions},
 };

@@ -8,6 +8,12 @@
 //! PID namespace, as in a container: without a handler for a signal, a program ends there with another exit code than elsewhere.
 //! It listens on the loopback of a network namespace of its own. Needs root, and the programs `unshare`, `nsenter`, `ip` and `curl`.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it prints a table, and a measurement that fails may panic"
+)]
+
 mod program;
 mod run;
 

@@ -50,7 +50,7 @@ impl StandIn {
 
     /// Adds an annotation to its pod.
     #[must_use]
-    fn annotation(mut self, key: &'static str, value: &'static str) -> Self {
+    pub fn annotation(mut self, key: &'static str, value: &'static str) -> Self {
         self.annotations.push((key, value));
         self
     }

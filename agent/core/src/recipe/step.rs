@@ -1,8 +1,12 @@
 //! Single ways to act on a sidecar; a ladder is a list of these.
 
+mod exit_code;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::exit_code::ExitCode;
 
 /// One way to act on a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -99,8 +99,10 @@ fn helpers_before_the_mesh() {
 #[test]
 fn unknown_exit_code_is_not_zero() {
     use RestartPolicy::{Never, OnFailure};
-    const SPOIL: &[(&str, &str)] = &[("usher.dev/spoil", "true")];
-    const NAMED: &[(&str, &str)] = &[(
+    type Annotations = &'static [(&'static str, &'static str)];
+    const NONE: Annotations = &[];
+    const SPOIL: Annotations = &[("usher.dev/spoil", "true")];
+    const NAMED: Annotations = &[(
         "usher.dev/sidecars",
         "netbird=SIGTERM, envoy=SIGTERM, gateway-sidecar=SIGTERM, traffic-agent=SIGTERM",
     )];
@@ -109,12 +111,12 @@ fn unknown_exit_code_is_not_zero() {
         ("Telepresence", "traffic-agent", "r1"),
         ("pod-gateway", "gateway-sidecar", "r1"),
     ] {
-        let cases: [(RestartPolicy, &[(&str, &str)], u8, bool); 7] = [
-            (Never, &[], 0, false),
-            (Never, &[], 3, true),
+        let cases = [
+            (Never, NONE, 0, false),
+            (Never, NONE, 3, true),
             (Never, SPOIL, 0, true),
             (Never, NAMED, 0, true),
-            (OnFailure, &[], 0, false),
+            (OnFailure, NONE, 0, false),
             (OnFailure, SPOIL, 0, true),
             (OnFailure, NAMED, 0, true),
         ];
