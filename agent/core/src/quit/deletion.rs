@@ -131,6 +131,7 @@ impl Termination<'_> {
             name: &sidecar.name,
             run: id,
             since: run.since,
+            listens_since: run.listens_since,
             ladder,
             timings: &view.config.ladder,
         };
