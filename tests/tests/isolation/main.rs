@@ -39,7 +39,7 @@ use neighbours::Neighbours;
 const SIDECAR: &str = "istio-proxy";
 const APP: &str = "app";
 /// A busy machine may exceed a limit. An agent that waits for a pod exceeds it each time.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 /// From an event in a pod to the agent's reaction to it; the rules need far longer for one packet.
 const REACTION: Duration = Duration::from_millis(100);
 
