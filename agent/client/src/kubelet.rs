@@ -27,7 +27,7 @@ use usher_core::{
     pod::list::{NotAPodList, PodList, Reader, Selection},
 };
 
-use crate::node_args::KubeletArgs;
+use crate::node_args::{Certificate, KubeletArgs};
 
 const BOUNDS: Bounds = Bounds {
     response: Duration::from_secs(10),
@@ -46,6 +46,12 @@ pub enum Error {
     Tls { url: Uri, source: tls::Error },
     #[error("connecting to {url}")]
     Connect { url: Uri, source: io::Error },
+    #[error("the certificate of {url} is not verified by {trust}")]
+    Untrusted {
+        url: Uri,
+        trust: String,
+        source: io::Error,
+    },
     #[error("no response from {url} within {after:?}")]
     Timeout { url: Uri, after: Duration },
     #[error("{url} stopped sending its list of pods for {after:?}")]
@@ -77,7 +83,7 @@ impl Error {
     pub fn kind(&self) -> KubeletResult {
         match self {
             Self::Token { .. } => KubeletResult::Token,
-            Self::Tls { .. } => KubeletResult::Tls,
+            Self::Tls { .. } | Self::Untrusted { .. } => KubeletResult::Tls,
             Self::Connect { .. } | Self::Http { .. } => KubeletResult::Connect,
             Self::Timeout { .. } | Self::Stalled { .. } | Self::TooSlow { .. } => {
                 KubeletResult::Timeout
@@ -91,13 +97,19 @@ impl Error {
 
     /// The fault of the kubelet's certificate, if that ended the handshake.
     pub fn certificate_fault(&self) -> Option<CertificateFault> {
-        let Self::Connect { source, .. } = self else {
-            return None;
-        };
-        match source.get_ref()?.downcast_ref()? {
-            rustls::Error::InvalidCertificate(fault) => Some(fault.into()),
+        match self {
+            Self::Connect { source, .. } | Self::Untrusted { source, .. } => {
+                certificate_fault(source)
+            }
             _ => None,
         }
+    }
+}
+
+fn certificate_fault(error: &io::Error) -> Option<CertificateFault> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(fault) => Some(fault.into()),
+        _ => None,
     }
 }
 
@@ -179,7 +191,11 @@ impl Kubelet {
             Some("http") => return Err(BadSetting::PlainText(url)),
             Some("https") => Some(tls::Trust {
                 ca: args.ca.clone(),
-                pinned: args.certificate.clone(),
+                pinned: match &args.certificate {
+                    Certificate::Auto => tls::Pinned::Host(args.host_root.clone()),
+                    Certificate::None => tls::Pinned::None,
+                    Certificate::File(path) => tls::Pinned::File(path.clone()),
+                },
             }),
             _ => return Err(BadSetting::Scheme(url)),
         };
@@ -223,7 +239,14 @@ impl Kubelet {
         let name = tls::server_name(&self.host).map_err(tls)?;
         let handshake = async {
             let stream = connector.connect(name, stream).await;
-            stream.map_err(|source| Error::Connect { url: url(), source })
+            stream.map_err(|source| match certificate_fault(&source) {
+                Some(_) => Error::Untrusted {
+                    url: url(),
+                    trust: trust.description(),
+                    source,
+                },
+                None => Error::Connect { url: url(), source },
+            })
         };
         let stream = self.in_time(handshake).await?;
         self.exchange(TokioIo::new(stream), &token, selection).await

@@ -3,7 +3,7 @@
 
 use std::{net::Ipv6Addr, path::PathBuf};
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use hyper::{Uri, http::uri::InvalidUri};
 
 /// Files of a pod's ServiceAccount.
@@ -82,20 +82,51 @@ pub struct KubeletArgs {
     #[arg(id = "kubelet_ca", long = "kubelet-ca", global = true, env = "USHER_KUBELET_CA", value_name = "FILE", default_value = SERVICE_ACCOUNT_CA)]
     pub ca: PathBuf,
 
-    /// The kubelet's certificate (PEM), where it is self-signed: usually
-    /// /var/lib/kubelet/pki/kubelet.crt
+    /// The kubelet's certificate (PEM), where it is self-signed. auto: the
+    /// node's /var/lib/kubelet/pki/kubelet.crt, if it exists. Empty: the CA
+    /// has to verify the kubelet
     #[arg(
         id = "kubelet_cert",
         long = "kubelet-cert",
         global = true,
         env = "USHER_KUBELET_CERT",
-        value_name = "FILE"
+        value_name = "auto|FILE",
+        default_value = "auto",
+        value_parser = StringValueParser::new().map(Certificate::from)
     )]
-    pub certificate: Option<PathBuf>,
+    pub certificate: Certificate,
+
+    /// The host's root directory, for the kubelet's certificate
+    #[arg(
+        long,
+        global = true,
+        env = "USHER_HOST_ROOT",
+        value_name = "DIR",
+        default_value = "/proc/1/root"
+    )]
+    pub host_root: PathBuf,
 
     /// Token for the kubelet. The agent reads the file for every request
     #[arg(id = "kubelet_token", long = "kubelet-token", global = true, env = "USHER_KUBELET_TOKEN", value_name = "FILE", default_value = SERVICE_ACCOUNT_TOKEN)]
     pub token: PathBuf,
+}
+
+/// How the kubelet's self-signed certificate is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    Auto,
+    None,
+    File(PathBuf),
+}
+
+impl From<String> for Certificate {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "auto" => Self::Auto,
+            "" => Self::None,
+            path => Self::File(path.into()),
+        }
+    }
 }
 
 /// Parses a URL with an IPv6 address that may lack its brackets, as Kubernetes makes of `https://$(HOST_IP):10250`.

@@ -7,7 +7,7 @@ use std::{
 
 use usher_client::{
     error_chain::chain,
-    kubelet::{self, BadSetting},
+    kubelet::{self, BadSetting, CertificateFault},
     node_args::KubeletArgs,
 };
 use usher_core::{
@@ -132,9 +132,10 @@ impl Kubelet {
 
     fn failed(&mut self, now: Instant, error: &kubelet::Error) {
         let kind = error.kind();
+        let is_untrusted = error.certificate_fault() == Some(CertificateFault::Issuer);
         let error = chain(error);
         self.reporter.health.set_kubelet(Some(&error));
-        self.report_failure(now, &error);
+        self.report_failure(now, &error, is_untrusted);
         // A warning for the first failure of its kind.
         if self.failing.replace(kind) == Some(kind) {
             tracing::debug!(
@@ -151,14 +152,20 @@ impl Kubelet {
         }
     }
 
-    fn report_failure(&mut self, now: Instant, error: &str) {
+    fn report_failure(&mut self, now: Instant, error: &str, is_untrusted: bool) {
         let failing = self.failing_since.get_or_insert(FailingSince {
             start: now,
             reported: false,
         });
-        if !failing.reported && now >= failing.start + RESTART {
+        // A restart of the kubelet does not explain a certificate of another issuer.
+        if !failing.reported && (is_untrusted || now >= failing.start + RESTART) {
             failing.reported = true;
-            let condition = NodeCondition::KubeletUnreachable(error.to_owned());
+            let error = error.to_owned();
+            let condition = if is_untrusted {
+                NodeCondition::KubeletUntrusted(error)
+            } else {
+                NodeCondition::KubeletUnreachable(error)
+            };
             self.reporter.events.send_node(&condition);
         }
     }
@@ -182,11 +189,11 @@ mod tests {
         let (events, mut publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
         let mut kubelet = Kubelet::new(&args, Reporter::new(metrics, events)).unwrap();
         let now = Instant::now();
-        kubelet.report_failure(now, "refused");
-        kubelet.report_failure(now + RESTART / 2, "refused");
+        kubelet.report_failure(now, "refused", false);
+        kubelet.report_failure(now + RESTART / 2, "refused", false);
         assert_eq!(publisher.reasons(), []);
-        kubelet.report_failure(now + RESTART, "refused");
-        kubelet.report_failure(now + RESTART * 2, "refused");
+        kubelet.report_failure(now + RESTART, "refused", false);
+        kubelet.report_failure(now + RESTART * 2, "refused", false);
         assert_eq!(publisher.reasons(), [Reason::KubeletUnreachable]);
     }
 

@@ -7,7 +7,6 @@
 {{- with .Values.cni.confDir }}{{ $_ := set $node "cniConfDir" . }}{{ end -}}
 {{- with .Values.cni.binDir }}{{ $_ := set $node "cniBinDir" . }}{{ end -}}
 {{- with .Values.runtime.dir }}{{ $_ := set $node "runtimeDir" . }}{{ end -}}
-{{- with .Values.kubelet.certificate }}{{ $_ := set $node "kubeletCertificate" . }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.cni.enabled) }}{{ $_ := set $node "cni" .Values.cni.enabled }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.runtime.enabled) }}{{ $_ := set $node "runtime" .Values.runtime.enabled }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.resourceQuota.enabled) }}{{ $_ := set $node "resourceQuota" .Values.resourceQuota.enabled }}{{ end -}}

@@ -15,6 +15,7 @@ mod features;
 mod full_disk;
 mod kernel;
 mod kubelet;
+mod kubelet_certificate;
 mod ladder;
 mod life;
 mod list;

@@ -4,6 +4,8 @@
 //! Otherwise the certificate is self-signed. Either the CA verifies it, with its name, or it is byte for byte one of the
 //! certificates in a file on the node. There is no third way: an unverified connection would leak the token.
 
+mod host_file;
+
 use std::{path::PathBuf, sync::Arc};
 
 use rustls::{
@@ -16,6 +18,8 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime, pem::PemObject};
 use tokio_rustls::TlsConnector;
+
+pub use self::host_file::HOST_CERTIFICATE;
 
 /// Why TLS to the kubelet could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +46,18 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Trust {
     pub ca: PathBuf,
-    /// The kubelet's self-signed certificate.
-    pub pinned: Option<PathBuf>,
+    pub pinned: Pinned,
+}
+
+/// The kubelet's self-signed certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pinned {
+    /// Only the CA verifies.
+    None,
+    /// This file, which has to exist.
+    File(PathBuf),
+    /// [`HOST_CERTIFICATE`] below this root directory, if it exists.
+    Host(PathBuf),
 }
 
 impl Trust {
@@ -54,15 +68,18 @@ impl Trust {
     pub fn connector(&self) -> Result<TlsConnector, Error> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
+        let pinned = match &self.pinned {
+            Pinned::None => Vec::new(),
+            Pinned::File(path) => read(path)?,
+            // Where it is absent or unreadable, the CA alone decides. `description` has the reason.
+            Pinned::Host(root) => host_file::read(root).unwrap_or_default(),
+        };
         // With a pinned certificate the CA may be absent.
-        let ca = match (read(&self.ca), &self.pinned) {
-            (Ok(ca), _) => ca,
-            (Err(_absent), Some(_)) => Vec::new(),
-            (Err(error), None) => return Err(error),
+        let ca = match read(&self.ca) {
+            Err(_absent) if !pinned.is_empty() => Vec::new(),
+            ca => ca?,
         };
         let (usable, _unusable) = roots.add_parsable_certificates(ca);
-        let pinned = self.pinned.as_ref().map(|path| read(path.as_path()));
-        let pinned = pinned.transpose()?.unwrap_or_default();
         let authority = if usable > 0 {
             let builder =
                 WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
@@ -84,6 +101,19 @@ impl Trust {
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         Ok(TlsConnector::from(Arc::new(config)))
+    }
+
+    /// What it compares a certificate with.
+    pub fn description(&self) -> String {
+        let ca = format!("the CA in {:?}", self.ca);
+        match &self.pinned {
+            Pinned::None => ca,
+            Pinned::File(path) => format!("{ca} or the certificate in {path:?}"),
+            Pinned::Host(root) => match host_file::read(root) {
+                Ok(_) => format!("{ca} or the certificate in the node's {HOST_CERTIFICATE}"),
+                Err(error) => format!("{ca} (the node's {HOST_CERTIFICATE}: {error})"),
+            },
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub enum NodeCondition {
     StartHolderFailed,
     /// The error of the last request.
     KubeletUnreachable(String),
+    /// Neither the cluster's CA nor a certificate of the node verifies the kubelet.
+    KubeletUntrusted(String),
     NamespaceUnread {
         name: String,
         error: String,
@@ -75,7 +77,7 @@ impl NodeCondition {
             Self::CniPluginInstallFailed(_) => Reason::CniPluginInstallFailed,
             Self::CniPluginInstalled(_) => Reason::CniPluginInstalled,
             Self::StartHolderFailed => Reason::StartHolderFailed,
-            Self::KubeletUnreachable(_) => Reason::KubeletUnreachable,
+            Self::KubeletUnreachable(_) | Self::KubeletUntrusted(_) => Reason::KubeletUnreachable,
             Self::NamespaceUnread { .. } => Reason::NamespaceUnread,
             Self::PodsSkipped { .. } => Reason::PodsSkipped,
             Self::EventsDropped(_) => Reason::EventsDropped,
@@ -129,6 +131,12 @@ impl NodeCondition {
             Self::KubeletUnreachable(error) => format!(
                 "the kubelet does not list its pods, so usher does not manage new pods; usher retries. Check \
                  permissions, address and certificate: {}",
+                quoted(error)
+            ),
+            Self::KubeletUntrusted(error) => format!(
+                "usher does not trust the kubelet's certificate, so it does not list the pods and is not ready. Set the chart's \
+                 value kubelet.certificate to the file with this certificate on the nodes, or serverTLSBootstrap: true in the \
+                 kubelet's configuration: {}",
                 quoted(error)
             ),
             Self::NamespaceUnread {
@@ -197,6 +205,7 @@ mod tests {
             NodeCondition::CniPluginInstalled(long.clone()),
             NodeCondition::StartHolderFailed,
             NodeCondition::KubeletUnreachable(long.clone()),
+            NodeCondition::KubeletUntrusted(long.clone()),
             NodeCondition::NamespaceUnread {
                 name: "n".repeat(63),
                 error: long.clone(),

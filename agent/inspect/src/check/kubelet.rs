@@ -89,15 +89,14 @@ fn skipped(listed: &Listed) -> String {
 
 fn fix(found: &Found, cause: Cause) -> String {
     const RENEW: &str = "set serverTLSBootstrap: true in the kubelet's configuration";
-    const TRUST: &str =
-        "helm upgrade usher ... --set kubelet.certificate=/var/lib/kubelet/pki/kubelet.crt";
+    const TRUST: &str = "helm upgrade usher ... --set kubelet.certificate=FILE, the file of the kubelet's certificate on the nodes";
     let Found { url, token, ca, .. } = found;
     match cause {
         Cause::Token => format!(
             "run it in the agent's container (kubectl exec -n usher ds/usher -- usher check), or pass a token: kubectl create token usher -n usher > FILE, and --kubelet-token FILE; {token} cannot be read"
         ),
         Cause::Trust => format!(
-            "the certificates in {ca} cannot be used: --kubelet-ca FILE, or --kubelet-cert /var/lib/kubelet/pki/kubelet.crt (chart: kubelet.certificate)"
+            "the certificates in {ca} cannot be used: --kubelet-ca FILE, or --kubelet-cert FILE (chart: kubelet.certificate)"
         ),
         Cause::Connect => format!(
             "no reply at {url}: systemctl status kubelet on the node; for another address or port: --kubelet https://NODE-IP:PORT (chart: kubelet.port)"

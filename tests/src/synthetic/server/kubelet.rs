@@ -9,7 +9,7 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::listener;
@@ -62,6 +62,7 @@ struct Situation {
 pub struct Kubelet {
     shared: Arc<Shared>,
     address: SocketAddr,
+    front: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -121,12 +122,27 @@ impl Kubelet {
             changed: Condvar::new(),
         });
         let address = server::listen(&shared);
-        Self { shared, address }
+        Self {
+            shared,
+            address,
+            front: OnceLock::new(),
+        }
     }
 
     /// The value of `--kubelet`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let front = self.front.get().cloned();
+        front.unwrap_or_else(|| format!("http://{}", self.address))
+    }
+
+    /// Its address without TLS.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Agents that start from now on connect to this proxy of it.
+    pub fn proxied_at(&self, url: String) {
+        self.front.set(url).expect("it has one proxy");
     }
 
     /// Changes its behaviour; cuts off requests that wait in

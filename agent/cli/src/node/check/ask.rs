@@ -93,14 +93,14 @@ fn cause(error: &kubelet::Error) -> Cause {
     match error {
         kubelet::Error::Token { .. } => Cause::Token,
         kubelet::Error::Tls { .. } => Cause::Trust,
-        kubelet::Error::Connect { .. } | kubelet::Error::Http { .. } => {
-            match error.certificate_fault() {
-                None => Cause::Connect,
-                Some(CertificateFault::Time) => Cause::CertificateTime,
-                Some(CertificateFault::Name) => Cause::CertificateName,
-                Some(CertificateFault::Issuer) => Cause::CertificateIssuer,
-            }
-        }
+        kubelet::Error::Connect { .. }
+        | kubelet::Error::Untrusted { .. }
+        | kubelet::Error::Http { .. } => match error.certificate_fault() {
+            None => Cause::Connect,
+            Some(CertificateFault::Time) => Cause::CertificateTime,
+            Some(CertificateFault::Name) => Cause::CertificateName,
+            Some(CertificateFault::Issuer) => Cause::CertificateIssuer,
+        },
         kubelet::Error::Timeout { .. }
         | kubelet::Error::Stalled { .. }
         | kubelet::Error::TooSlow { .. } => Cause::Timeout,

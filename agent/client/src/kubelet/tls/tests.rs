@@ -1,6 +1,6 @@
 //! Against a TLS server on loopback, with certificates made for each test.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 use hyper::Uri;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, Issuer, KeyPair};
@@ -97,7 +97,7 @@ fn write(directory: &Path, name: &str, pem: &str) -> PathBuf {
 fn trusting(directory: &Path, authority: &CertifiedIssuer<'static, KeyPair>) -> Trust {
     Trust {
         ca: write(directory, "ca.crt", &authority.pem()),
-        pinned: None,
+        pinned: Pinned::None,
     }
 }
 
@@ -150,7 +150,7 @@ async fn pinned_certificate_is_accepted() {
     let kubelet = self_signed("node-1");
     let trust = Trust {
         ca: directory.path().join("absent"),
-        pinned: Some(write(
+        pinned: Pinned::File(write(
             directory.path(),
             "kubelet.crt",
             &kubelet.certificate.pem(),
@@ -162,6 +162,48 @@ async fn pinned_certificate_is_accepted() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn certificate_of_the_host_is_pinned_where_it_exists() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ca, root) = (authority(), directory.path().join("root"));
+    let pki = root.join("mnt/kubelet/pki");
+    fs::create_dir_all(&pki).unwrap();
+    fs::create_dir_all(root.join("var/lib")).unwrap();
+    // An absolute link is one of the host.
+    symlink("/mnt/kubelet", root.join("var/lib/kubelet")).unwrap();
+    let trust = Trust {
+        pinned: Pinned::Host(root.clone()),
+        ..trusting(directory.path(), &ca)
+    };
+    let kubelet = self_signed("node-1");
+    assert!(accepts(&trust, &kubelet).await.is_err());
+    let description = trust.description();
+    assert!(
+        description.contains("kubelet.crt: No such file"),
+        "{description}"
+    );
+    accepts(&trust, &signed("127.0.0.1", &ca)).await.unwrap();
+
+    let file = pki.join("kubelet.crt");
+    fs::write(&file, kubelet.certificate.pem()).unwrap();
+    accepts(&trust, &kubelet).await.unwrap();
+    accepts(&trust, &signed("127.0.0.1", &ca)).await.unwrap();
+    assert!(accepts(&trust, &self_signed("node-1")).await.is_err());
+
+    for content in ["", "no certificate"] {
+        fs::write(&file, content).unwrap();
+        assert!(accepts(&trust, &kubelet).await.is_err());
+        let description = trust.description();
+        assert!(
+            description.contains("no certificate in it"),
+            "{description}"
+        );
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(accepts(&trust, &kubelet).await.is_err());
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn missing_certificates_are_an_error_with_the_file_name() {
     let directory = tempfile::tempdir().unwrap();
     let kubelet = self_signed("127.0.0.1");
@@ -170,7 +212,10 @@ async fn missing_certificates_are_an_error_with_the_file_name() {
         if let Some(content) = content {
             fs::write(&ca, content).unwrap();
         }
-        let trust = Trust { ca, pinned: None };
+        let trust = Trust {
+            ca,
+            pinned: Pinned::None,
+        };
         let error = accepts(&trust, &kubelet).await.unwrap_err();
         assert!(error.contains("ca.crt"), "{content:?}: {error}");
     }
