@@ -64,9 +64,10 @@ impl Example {
             "configmap.yaml" => config_map(&self.text),
             "pod.yaml" | "job.yaml" => workload(&self.text),
             "values.yaml" => chart_values(&object(&self.text)?),
+            "role.yaml" => role(&self.text),
             other => Err(format!(
-                "invalid title {other:?} of an example; valid: title=config.yaml, configmap.yaml, values.yaml, pod.yaml \
-                 or job.yaml"
+                "invalid title {other:?} of an example; valid: title=config.yaml, configmap.yaml, values.yaml, \
+                 role.yaml, pod.yaml or job.yaml"
             )),
         }
     }
@@ -131,6 +132,25 @@ fn workload(text: &str) -> Result<(), String> {
             bad.key, bad.value, bad.expected
         ))
     })
+}
+
+/// A Role in the namespace of usher.
+fn role(text: &str) -> Result<(), String> {
+    let object = object(text)?;
+    for (place, wanted) in [("/kind", "Role"), ("/metadata/namespace", "usher")] {
+        if object.pointer(place).and_then(Value::as_str) != Some(wanted) {
+            return Err(format!("{place} is not {wanted}"));
+        }
+    }
+    let rules = object.pointer("/rules").and_then(Value::as_array);
+    for rule in rules.ok_or("no rules")? {
+        for field in ["apiGroups", "resources", "verbs"] {
+            if !rule[field].is_array() {
+                return Err(format!("a rule has no {field}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The README and every page of docs.

@@ -108,12 +108,15 @@ mod tests {
     #[test]
     fn values_take_the_keys_of_the_configuration_and_no_others() {
         let schema = schema().unwrap();
-        let config = &schema["properties"]["config"];
+        let config = schema["properties"]["config"]["properties"].as_object();
+        // Values of their own, which the template adds to the file.
+        let modes =
+            ["mode", "modes"].map(|key| (key.to_owned(), schema["properties"][key].clone()));
         let mut taken = BTreeSet::new();
-        for (key, of) in config["properties"].as_object().unwrap() {
+        for (key, of) in config.unwrap().clone().into_iter().chain(modes) {
             match of["properties"].as_object() {
                 Some(below) => taken.extend(below.keys().map(|name| format!("{key}.{name}"))),
-                None => drop(taken.insert(key.clone())),
+                None => drop(taken.insert(key)),
             }
         }
         let known: BTreeSet<String> = configuration_keys().map(str::to_owned).collect();
