@@ -89,6 +89,10 @@ impl NodeLoop {
         if let Some(Event::Attempted { key, outcome }) = &event {
             self.reporter.metrics.attempts.inc(outcome);
             tracing::debug!(container_id = %key.id, outcome = outcome.name(), detail = quit::detail(outcome), "tried a step");
+            if let Some(living) = self.discovery.living(key).filter(|_| outcome.is_reply()) {
+                // Its task polls, and may not have observed it yet.
+                living.init.set_executed();
+            }
         }
         self.steps(event);
     }

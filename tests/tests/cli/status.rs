@@ -87,7 +87,8 @@ fn without_an_agent_reports_observed_state() {
     );
     assert!(ran.stdout.contains("pods          1 seen"), "{ran:?}");
     assert!(
-        ran.stdout.contains("quit          enforce (last known)"),
+        ran.stdout
+            .contains("quit          enforce (last known; annotation usher.dev/mode of the Node)"),
         "{ran:?}"
     );
     assert!(

@@ -93,7 +93,11 @@ fn repeated_events_form_a_series() {
     };
     let event = wait_for(&server, "InvalidAnnotation");
     assert_eq!(event["series"]["count"].as_u64(), None);
-    server.annotate(&[("usher.dev/mode", "enforced"), ("usher.dev/hold", "off")]);
+    // The modes in use stay the same.
+    server.annotate(&[
+        ("usher.dev/mode", "enforced"),
+        ("usher.dev/hold", "observe"),
+    ]);
     let event = server.wait_events("a series", |events| {
         let found = with(events, "InvalidAnnotation");
         assert_eq!(found.len(), 1);

@@ -42,6 +42,11 @@ impl Outcome {
         self.into_str()
     }
 
+    /// Whether the sidecar's own program has replied.
+    pub const fn is_reply(&self) -> bool {
+        matches!(self, Self::Accepted | Self::Rejected(_))
+    }
+
     /// Whether the sidecar may have received it.
     pub(crate) const fn is_received(&self) -> bool {
         matches!(self, Self::Accepted | Self::NoReply | Self::Signalled)

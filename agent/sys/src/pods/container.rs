@@ -71,6 +71,11 @@ impl Init {
         self.executed.load(Ordering::Relaxed)
     }
 
+    /// Records that it has executed the image's program: it has replied.
+    pub fn set_executed(&self) {
+        self.executed.store(true, Ordering::Relaxed);
+    }
+
     /// Whether it ended before that, as far as is known.
     pub fn never_executed(&self, status: ExitStatus) -> bool {
         usher_core::pod::exit_status::may_be_of_runtime(
@@ -174,7 +179,7 @@ impl Container {
             biased;
             () = init.pidfd.exited() => {}
             executed = self.execution(init.pidfd.pid()) => if executed {
-                init.executed.store(true, Ordering::Relaxed);
+                init.set_executed();
                 report(ContainerChange::Executed, None).await;
             },
         }
