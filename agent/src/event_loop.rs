@@ -243,7 +243,11 @@ impl NodeLoop {
         tracing::trace!(?event, "received an event");
         self.sandboxes.note(event);
         match event {
-            Event::Attempted { .. } => crash_point::reach("answer-due", ""),
+            Event::Attempted { .. } => {
+                // The pod may be gone, and wait for this only.
+                self.pods_changed = true;
+                crash_point::reach("answer-due", "");
+            }
             Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
             // The worker may have opened it nevertheless.
             Event::NotFound { key } => {
