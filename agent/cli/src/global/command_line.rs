@@ -44,30 +44,6 @@ impl CommandLine {
         })
     }
 
-    pub(crate) fn has(&self, id: &str) -> bool {
-        self.words.iter().any(|word| word.id == id)
-    }
-
-    pub(crate) fn value(&self, id: &str) -> Option<&OsStr> {
-        let word = self.words.iter().find(|word| word.id == id)?;
-        word.value.as_deref()
-    }
-
-    pub(crate) fn remove(&mut self, id: &str) {
-        self.words.retain(|word| word.id != id);
-    }
-
-    /// Replaces all values of a flag by one.
-    pub(crate) fn set(&mut self, id: &str, flag: &str, value: impl Into<OsString>) {
-        self.remove(id);
-        self.words.push(Word {
-            id: id.to_owned(),
-            flag: Some(flag.to_owned()),
-            value: Some(value.into()),
-            is_pod: false,
-        });
-    }
-
     /// The selectors of pods.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &str> {
         let pods = self.words.iter().filter(|word| word.is_pod);
@@ -106,6 +82,34 @@ impl CommandLine {
             .chain(end)
             .chain(positional.into_iter().filter_map(|word| word.value))
             .collect()
+    }
+}
+
+/// For `kubectl usher`.
+#[cfg(feature = "kubectl")]
+impl CommandLine {
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.words.iter().any(|word| word.id == id)
+    }
+
+    pub(crate) fn value(&self, id: &str) -> Option<&OsStr> {
+        let word = self.words.iter().find(|word| word.id == id)?;
+        word.value.as_deref()
+    }
+
+    pub(crate) fn remove(&mut self, id: &str) {
+        self.words.retain(|word| word.id != id);
+    }
+
+    /// Replaces all values of a flag by one.
+    pub(crate) fn set(&mut self, id: &str, flag: &str, value: impl Into<OsString>) {
+        self.remove(id);
+        self.words.push(Word {
+            id: id.to_owned(),
+            flag: Some(flag.to_owned()),
+            value: Some(value.into()),
+            is_pod: false,
+        });
     }
 }
 
@@ -287,6 +291,7 @@ mod tests {
         assert_eq!(dump.pods().collect::<Vec<_>>(), ["shop/a", "shop/b"]);
     }
 
+    #[cfg(feature = "kubectl")]
     #[test]
     fn values_are_replaced() {
         let mut capture = line(&["capture", "a", "-w", "x.pcapng", "--force"]);
