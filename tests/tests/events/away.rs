@@ -127,6 +127,8 @@ fn temporary_lack_of_permission_loses_no_event() {
 #[test]
 fn event_queue_is_bounded_and_losses_are_reported() {
     const MANY: u32 = 2000;
+    /// The queue is full, and the allocator has its arenas.
+    const FULL: u32 = 1100;
     let Some((node, server, agent)) = scene(&[], &[]) else {
         return;
     };
@@ -141,10 +143,13 @@ fn event_queue_is_bounded_and_losses_are_reported() {
         found > 1.5
     });
     server.away(true);
-    let before = agent.usage().resident_kib;
+    let mut when_full = 0;
     for number in 0..MANY {
         node.configure(&format!("wrong{number}: {}\n", "x".repeat(200)));
         taken(number + 1);
+        if number == FULL {
+            when_full = agent.usage().resident_kib;
+        }
     }
     let queued = agent.metric("usher_events_queued", "");
     assert!((1000.0..=1025.0).contains(&queued), "{queued}");
@@ -154,8 +159,8 @@ fn event_queue_is_bounded_and_losses_are_reported() {
         (all - f64::from(MANY)).abs() < 1.5,
         "{queued} and {dropped}"
     );
-    let grown = agent.usage().resident_kib.saturating_sub(before);
-    assert!(grown < 8 * 1024, "{grown} KiB more");
+    let grown = agent.usage().resident_kib.saturating_sub(when_full);
+    assert!(grown < 4 * 1024, "{grown} KiB more");
     server.away(false);
     let event = wait_for(&server, "EventsDropped");
     let note = event["note"].as_str().unwrap();
