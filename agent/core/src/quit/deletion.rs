@@ -5,11 +5,10 @@
 //! are concerned, and the steps are those that a recipe has for a sidecar after SIGTERM ([`crate::recipe::AfterTerm`]).
 
 use super::{
-    ladder::{Next, Quit, Report, SidecarRun},
-    review::Termination,
+    ladder::{Quit, Report, SidecarRun},
+    review::{Progress, Termination},
 };
 use crate::{
-    base::id::ContainerKey,
     decision::{Kind, LeftToKubelet},
     engine::action::Action,
     plan::{Plan, Sidecar},
@@ -135,41 +134,11 @@ impl Termination<'_> {
             ladder,
             timings: &view.config.ladder,
         };
-        let policy = self.policy(sidecar, None);
         let (escalation, _restarts_too_often) = quit.escalation(view.now, candidate);
-        let mut gave_up = false;
-        loop {
-            let kind = match escalation.next(view.now, candidate, policy) {
-                Next::Nothing | Next::ExitCodesNeeded => break,
-                Next::Attempt(step) => {
-                    actions.push(Action::Attempt {
-                        key: ContainerKey {
-                            pod: view.uid.clone(),
-                            id: id.clone(),
-                        },
-                        step,
-                        timeout: view.config.ladder.attempt,
-                    });
-                    continue;
-                }
-                Next::Failed {
-                    step,
-                    outcome,
-                    next,
-                } => Kind::StepFailed {
-                    recipe: sidecar.recipe.clone(),
-                    step,
-                    outcome,
-                    next,
-                },
-                Next::GaveUp(_) => {
-                    gave_up = true;
-                    Kind::LeftToKubelet(LeftToKubelet::StillRuns)
-                }
-            };
+        let progress = self.take_steps(sidecar, candidate, escalation, None, actions);
+        if matches!(progress, Progress::GaveUp(_)) {
+            let kind = Kind::LeftToKubelet(LeftToKubelet::StillRuns);
             actions.push(self.report(Some(&sidecar.name), kind));
-        }
-        if gave_up {
             quit.reported.insert(Report::LeftToKubelet(id.clone()));
         }
     }

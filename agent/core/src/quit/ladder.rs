@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use self::escalation::{Escalation, Phase};
+use self::escalation::Phase;
 #[cfg(test)]
 pub(crate) use self::timing::MIN_SIGNAL_AGE;
 pub(crate) use self::{
+    escalation::Escalation,
     reported::{Report, Reported},
     timing::settle,
 };

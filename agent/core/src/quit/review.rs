@@ -2,7 +2,7 @@
 //! next step with each sidecar of the earliest stage.
 
 use super::{
-    ladder::{Next, Quit, Report, SidecarRun},
+    ladder::{Escalation, Next, Quit, Report, SidecarRun},
     permission::StepPolicy,
 };
 use crate::{
@@ -34,6 +34,14 @@ pub(crate) enum Need {
     Nothing,
     /// How the containers of the pod ended.
     ExitCodes,
+}
+
+/// Where the steps with a sidecar stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Progress {
+    Waits,
+    ExitCodesNeeded,
+    GaveUp(GaveUp),
 }
 
 /// Prepares the first request to each running sidecar while the apps still run.
@@ -155,46 +163,61 @@ impl Termination<'_> {
                 ladder: &sidecar.ladder,
                 timings: &view.config.ladder,
             };
-            let policy = self.policy(sidecar, app_failed);
             let (escalation, restarts_too_often) = quit.escalation(view.now, candidate);
             if restarts_too_often {
                 let reason = GaveUp::ComesBack;
                 actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
             }
-            loop {
-                let kind = match escalation.next(view.now, candidate, policy) {
-                    Next::Nothing => break,
-                    Next::ExitCodesNeeded => {
-                        need = Need::ExitCodes;
-                        break;
-                    }
-                    Next::Attempt(step) => {
-                        actions.push(Action::Attempt {
-                            key: ContainerKey {
-                                pod: view.uid.clone(),
-                                id: id.clone(),
-                            },
-                            step,
-                            timeout: view.config.ladder.attempt,
-                        });
-                        continue;
-                    }
-                    Next::Failed {
-                        step,
-                        outcome,
-                        next,
-                    } => Kind::StepFailed {
+            match self.take_steps(sidecar, candidate, escalation, app_failed, actions) {
+                Progress::Waits => {}
+                Progress::ExitCodesNeeded => need = Need::ExitCodes,
+                Progress::GaveUp(reason) => {
+                    actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
+                }
+            }
+        }
+        need
+    }
+
+    /// Takes the steps with one sidecar that are due.
+    pub(super) fn take_steps(
+        self,
+        sidecar: &Sidecar,
+        candidate: SidecarRun<'_>,
+        escalation: &mut Escalation,
+        app_failed: Option<bool>,
+        actions: &mut Vec<Action>,
+    ) -> Progress {
+        let view = self.view;
+        let policy = self.policy(sidecar, app_failed);
+        loop {
+            match escalation.next(view.now, candidate, policy) {
+                Next::Nothing => return Progress::Waits,
+                Next::ExitCodesNeeded => return Progress::ExitCodesNeeded,
+                Next::GaveUp(reason) => return Progress::GaveUp(reason),
+                Next::Attempt(step) => actions.push(Action::Attempt {
+                    key: ContainerKey {
+                        pod: view.uid.clone(),
+                        id: candidate.run.clone(),
+                    },
+                    step,
+                    timeout: view.config.ladder.attempt,
+                }),
+                Next::Failed {
+                    step,
+                    outcome,
+                    next,
+                } => {
+                    let kind = Kind::StepFailed {
                         recipe: sidecar.recipe.clone(),
                         step,
                         outcome,
                         next,
-                    },
-                    Next::GaveUp(reason) => Kind::GaveUp { reason },
-                };
-                actions.push(self.report(Some(&sidecar.name), kind));
+                    };
+                    actions.push(self.report(Some(&sidecar.name), kind));
+                }
             }
         }
-        need
     }
 
     pub(crate) fn policy(self, sidecar: &Sidecar, app_failed: Option<bool>) -> StepPolicy<'_> {
