@@ -202,7 +202,7 @@ impl NodeLoop {
         let census = self.engine.census();
         let metrics = &self.reporter.metrics;
         let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        metrics.pods.set(gauge(census.pods));
+        metrics.pods.set(gauge(census.seen));
         metrics.finished_pods.set(gauge(census.finished));
         metrics.held_pods.set(gauge(census.held));
         metrics.held_starts.set(gauge(census.held_starts));

@@ -117,7 +117,7 @@ impl DataSource {
             Kind::Node(_) => {
                 let survey = self.node.survey().await?;
                 let modes = survey.modes.clone().unwrap_or_default();
-                let census = admin::Census::from(survey.engine().census());
+                let census = survey.engine().census();
                 let mut status = Status {
                     modes: admin::Modes {
                         quit: modes.quit.mode.to_string(),

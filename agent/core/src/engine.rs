@@ -22,14 +22,18 @@ use crate::{
         time::Timestamp,
     },
     cni::protocol::Request,
+    decision::Kind,
     engine::{
         action::Action, event::Event, kubelet_poll::KubeletPoll, namespaces::Namespaces,
         timers::Timers,
     },
     hold::Features,
-    pod::{container_change::ContainerChange, state::Tracked},
-    quit::ladder::Report,
-    settings::{config::Config, mode::Modes},
+    pod::{completion::Progress, container_change::ContainerChange, state::Tracked, view::PodView},
+    quit::review::{Need, Termination, prepare},
+    settings::{
+        config::Config,
+        mode::{Mode, Modes},
+    },
 };
 
 /// When the kubelet is polled after the start, besides the first time: the statuses
@@ -54,17 +58,6 @@ pub struct Engine {
     /// Sandboxes that the runtime announced without a UID, of pods that the kubelet
     /// has not listed yet.
     unplaced: Vec<(Timestamp, Request)>,
-}
-
-/// How many pods the engine tracks, for metrics.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Census {
-    pub pods: usize,
-    pub finished: usize,
-    pub held: usize,
-    pub held_starts: usize,
-    /// Pods that the worker left alone for a while, or does.
-    pub quarantined: usize,
 }
 
 impl Engine {
@@ -164,24 +157,6 @@ impl Engine {
         self.timers.next(self.now).into_iter().chain(poll).min()
     }
 
-    pub fn census(&self) -> Census {
-        Census {
-            pods: self.pods.values().filter(|pod| pod.present).count(),
-            finished: self
-                .pods
-                .values()
-                .filter(|pod| pod.present && pod.quit.reported.contains(&Report::Finished))
-                .count(),
-            held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
-            held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
-            quarantined: self
-                .pods
-                .values()
-                .filter(|pod| pod.present && pod.trouble.is_some())
-                .count(),
-        }
-    }
-
     fn pod_mut(&mut self, uid: &PodUid) -> &mut Tracked {
         self.pods
             .entry(uid.clone())
@@ -250,6 +225,90 @@ impl Engine {
             self.sandbox_ended(&key, actions);
             self.start_ended(key, actions);
         }
+    }
+
+    fn review_all(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
+        for uid in uids {
+            self.review_pod(now, &uid, actions);
+        }
+    }
+
+    /// Reviews one pod, and sets the time of its next review.
+    fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
+        let (view, quit) = match self.refresh(now, uid, actions) {
+            Ok(view) => {
+                let quit = self.review_quit(&view, actions);
+                let retry = self.namespaces.due(&view.spec.namespace);
+                (Some(view), quit.into_iter().chain(retry).min())
+            }
+            Err(wake) => (None, wake),
+        };
+        let hold = self.review_hold(now, uid, view.as_ref(), actions);
+        self.timers.set(uid, quit.into_iter().chain(hold).min());
+    }
+
+    fn review_quit(&mut self, view: &PodView, actions: &mut Vec<Action>) -> Option<Timestamp> {
+        let tracked = self.pods.get_mut(&view.uid)?;
+        let mode = view.modes.quit;
+        if let Some(wake) = review::operator_quit(tracked, view, &mut self.kubelet_poll, actions) {
+            return wake;
+        }
+        if review::deletion::has_ended(view) {
+            return review::deletion::review(tracked, view, actions);
+        }
+        if let Some(why) = &view.plan.not_ours {
+            tracked.quit.reset();
+            review::report_change(tracked, mode, Kind::NotApplicable(why.clone()), actions);
+            review::deletion::query(tracked, view, &mut self.kubelet_poll);
+            return None;
+        }
+        let version_query = review::query_versions(tracked, view, actions);
+        let tracked = &mut **tracked;
+        let Tracked { runs, quit, .. } = &mut *tracked;
+        if mode == Mode::Enforce {
+            prepare(view, runs, quit, actions);
+        }
+        let termination = Termination {
+            view,
+            runs,
+            force: false,
+        };
+        termination.report_requested_exits(quit, actions);
+        let poll = &mut self.kubelet_poll;
+        match &view.progress {
+            Progress::Unfinished(why) => {
+                quit.reset();
+                review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
+            }
+            Progress::Unseen(why) => {
+                quit.reset();
+                review::poll_kubelet_later(tracked, poll, view.now);
+                review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
+            }
+            // A doubt neither begins nor revokes a termination: the kubelet's answer decides.
+            Progress::AskKubelet(why) => {
+                review::poll_kubelet(tracked, poll, view.now);
+                review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
+            }
+            Progress::Hidden => {
+                quit.reset();
+                review::poll_kubelet(tracked, poll, view.now);
+                let runtime_class = view.spec.runtime_class.clone();
+                review::report_change(
+                    tracked,
+                    mode,
+                    Kind::RuntimeUnsupported { runtime_class },
+                    actions,
+                );
+            }
+            Progress::Finished { .. } => match termination.review(quit, actions) {
+                Need::Nothing => tracked.unhelpful_answers = 0,
+                Need::ExitCodes => review::poll_kubelet(tracked, poll, view.now),
+            },
+        }
+        let next_step = tracked.quit.next_wake();
+        next_step.into_iter().chain(version_query).min()
     }
 
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {

@@ -27,7 +27,7 @@ impl NodeLoop {
             pods,
             modes: self.engine.modes(),
             lacks: features.map(admin::Lacks::from).unwrap_or_default(),
-            census: self.engine.census().into(),
+            census: self.engine.census(),
         }
     }
 }

@@ -10,8 +10,7 @@ use crate::workspace::root;
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "Path of an exit";
 const MAX_FUNCTIONS: usize = 18;
-/// Nine in the agent, and two in the worker process.
-const MAX_FILES: usize = 11;
+const MAX_FILES: usize = 9;
 
 /// A row such as `| 3 | agent/core/src/engine.rs | Engine::step |`.
 #[derive(Debug, PartialEq)]

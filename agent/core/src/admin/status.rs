@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Pod, PodState};
-use crate::{engine, hold::Features};
+use crate::hold::Features;
 
 /// The state of usher on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,20 +167,6 @@ impl From<&Features> for Lacks {
             hold: features.hold.clone().err(),
             dns: features.dns.is_none().then(|| dns.to_owned()),
             start: features.start.clone().err(),
-        }
-    }
-}
-
-impl From<engine::Census> for Census {
-    fn from(census: engine::Census) -> Self {
-        Self {
-            seen: census.pods,
-            finished: census.finished,
-            held: census.held,
-            held_starts: census.held_starts,
-            quarantined: census.quarantined,
-            ours: 0,
-            failed: 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reviews of pods: what follows from everything that is known now.
 
-mod deletion;
+pub(super) mod deletion;
 
 use std::{mem, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     hold::{lifecycle, review::HoldReview},
     plan::Plan,
     pod::{
-        completion::{self, Progress},
+        completion,
         state::{Tracked, runs::RunState},
         view::PodView,
     },
-    quit::review::{self, Need, Termination},
+    quit::review::{Need, Termination},
     settings::{mode::Mode, overrides::Place},
 };
 
@@ -30,27 +30,6 @@ use crate::{
 const NEXT_CONTAINER: Duration = Duration::from_secs(1);
 
 impl Engine {
-    pub(super) fn review_all(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
-        for uid in uids {
-            self.review_pod(now, &uid, actions);
-        }
-    }
-
-    /// Reviews one pod, and sets the time of its next review.
-    pub(super) fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
-        let (view, quit) = match self.refresh(now, uid, actions) {
-            Ok(view) => {
-                let quit = self.review_quit(&view, actions);
-                let retry = self.namespaces.due(&view.spec.namespace);
-                (Some(view), quit.into_iter().chain(retry).min())
-            }
-            Err(wake) => (None, wake),
-        };
-        let hold = self.review_hold(now, uid, view.as_ref(), actions);
-        self.timers.set(uid, quit.into_iter().chain(hold).min());
-    }
-
     /// The pod at this moment, with a plan that is up to date.
     ///
     /// # Errors
@@ -100,70 +79,7 @@ impl Engine {
         Ok(view)
     }
 
-    fn review_quit(&mut self, view: &PodView, actions: &mut Vec<Action>) -> Option<Timestamp> {
-        let tracked = self.pods.get_mut(&view.uid)?;
-        let mode = view.modes.quit;
-        if let Some(wake) = review_operator_quit(tracked, view, &mut self.kubelet_poll, actions) {
-            return wake;
-        }
-        if deletion::has_ended(view) {
-            return deletion::review(tracked, view, actions);
-        }
-        if let Some(why) = &view.plan.not_ours {
-            tracked.quit.reset();
-            report_change(tracked, mode, Kind::NotApplicable(why.clone()), actions);
-            deletion::query(tracked, view, &mut self.kubelet_poll);
-            return None;
-        }
-        let version_query = query_versions(tracked, view, actions);
-        let tracked = &mut **tracked;
-        let Tracked { runs, quit, .. } = &mut *tracked;
-        if mode == Mode::Enforce {
-            review::prepare(view, runs, quit, actions);
-        }
-        let termination = Termination {
-            view,
-            runs,
-            force: false,
-        };
-        termination.report_requested_exits(quit, actions);
-        let poll = &mut self.kubelet_poll;
-        match &view.progress {
-            Progress::Unfinished(why) => {
-                quit.reset();
-                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
-            }
-            Progress::Unseen(why) => {
-                quit.reset();
-                poll_kubelet_later(tracked, poll, view.now);
-                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
-            }
-            // A doubt neither begins nor revokes a termination: the kubelet's answer decides.
-            Progress::AskKubelet(why) => {
-                poll_kubelet(tracked, poll, view.now);
-                report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
-            }
-            Progress::Hidden => {
-                quit.reset();
-                poll_kubelet(tracked, poll, view.now);
-                let runtime_class = view.spec.runtime_class.clone();
-                report_change(
-                    tracked,
-                    mode,
-                    Kind::RuntimeUnsupported { runtime_class },
-                    actions,
-                );
-            }
-            Progress::Finished { .. } => match termination.review(quit, actions) {
-                Need::Nothing => tracked.unhelpful_answers = 0,
-                Need::ExitCodes => poll_kubelet(tracked, poll, view.now),
-            },
-        }
-        let next_step = tracked.quit.next_wake();
-        next_step.into_iter().chain(version_query).min()
-    }
-
-    fn review_hold(
+    pub(super) fn review_hold(
         &mut self,
         now: Timestamp,
         uid: &PodUid,
@@ -212,7 +128,7 @@ impl Engine {
     clippy::option_option,
     reason = "no request, or when to come back if at all"
 )]
-fn review_operator_quit(
+pub(super) fn operator_quit(
     tracked: &mut Tracked,
     view: &PodView,
     poll: &mut KubeletPoll,
@@ -234,7 +150,7 @@ fn review_operator_quit(
 }
 
 /// Queries the versions of sidecars whose ladder may depend on them; gives the time of the next query.
-fn query_versions(
+pub(super) fn query_versions(
     tracked: &mut Tracked,
     view: &PodView,
     actions: &mut Vec<Action>,
@@ -284,7 +200,12 @@ fn report_bad_annotations(tracked: &mut Tracked, view: &PodView, actions: &mut V
 }
 
 /// Reports the decision on a pod when it changes.
-fn report_change(tracked: &mut Tracked, mode: Mode, kind: Kind, actions: &mut Vec<Action>) {
+pub(super) fn report_change(
+    tracked: &mut Tracked,
+    mode: Mode,
+    kind: Kind,
+    actions: &mut Vec<Action>,
+) {
     let last_decision = &mut tracked.quit.reported.last_decision;
     if mode == Mode::Off || last_decision.as_ref() == Some(&kind) {
         return;
@@ -295,7 +216,7 @@ fn report_change(tracked: &mut Tracked, mode: Mode, kind: Kind, actions: &mut Ve
 }
 
 /// Polls the kubelet for a pod, where the missing container should start soon.
-fn poll_kubelet_later(tracked: &mut Tracked, poll: &mut KubeletPoll, now: Timestamp) {
+pub(super) fn poll_kubelet_later(tracked: &mut Tracked, poll: &mut KubeletPoll, now: Timestamp) {
     if let Some(wait) = kubelet_poll::backoff(tracked.unhelpful_answers)
         && tracked.awaits_kubelet.is_none()
     {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Engine;
 use crate::{
-    admin::{Container, ContainerState, Pod, PodState, Role},
+    admin::{Census, Container, ContainerState, Pod, PodState, Role},
     base::id::PodUid,
     hold::{Features, state::HoldPhase},
     plan::Plan,
@@ -16,10 +16,31 @@ use crate::{
         },
         view::PodView,
     },
+    quit::ladder::Report,
     settings::mode::Modes,
 };
 
 impl Engine {
+    /// The counts that the engine keeps; [`Census::with`] adds the others.
+    pub fn census(&self) -> Census {
+        Census {
+            seen: self.pods.values().filter(|pod| pod.present).count(),
+            finished: self
+                .pods
+                .values()
+                .filter(|pod| pod.present && pod.quit.reported.contains(&Report::Finished))
+                .count(),
+            held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
+            held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
+            quarantined: self
+                .pods
+                .values()
+                .filter(|pod| pod.present && pod.trouble.is_some())
+                .count(),
+            ..Census::default()
+        }
+    }
+
     /// The pods, by namespace and name; those without a name come last.
     pub fn pods(&self) -> Vec<Pod> {
         let mut pods: Vec<Pod> = self

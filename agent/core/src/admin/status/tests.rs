@@ -40,12 +40,13 @@ fn missing_kernel_features_are_reported_for_each_capability() {
 /// those that need attention after their last decision.
 #[test]
 fn pods_are_counted() {
-    let counted = engine::Census {
-        pods: 9,
+    let counted = Census {
+        seen: 9,
         finished: 3,
         held: 2,
         held_starts: 1,
         quarantined: 1,
+        ..Census::default()
     };
     let pods = [
         (PodState::Unknown, None),
@@ -80,7 +81,7 @@ fn pods_are_counted() {
         ours: 6,
         failed: 4,
     };
-    assert_eq!(Census::from(counted).with(&pods), expected);
+    assert_eq!(counted.with(&pods), expected);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Whether the pod is being deleted and all its apps were seen to run and to end, although they would restart otherwise.
-pub(super) fn has_ended(view: &PodView) -> bool {
+pub(in crate::engine) fn has_ended(view: &PodView) -> bool {
     view.modes.quit != Mode::Off
         && view.spec.deleting
         && view.last_app_end.is_some()
@@ -22,7 +22,7 @@ pub(super) fn has_ended(view: &PodView) -> bool {
 }
 
 /// Goes on with such a pod; gives the time of the next review.
-pub(super) fn review(
+pub(in crate::engine) fn review(
     tracked: &mut Tracked,
     view: &PodView,
     actions: &mut Vec<Action>,
@@ -40,7 +40,7 @@ pub(super) fn review(
 
 /// Queries the kubelet when the last app has ended and would restart: the pod may be in deletion. The kubelet lists the deletion
 /// before it sends SIGTERM, so one query for each end is enough.
-pub(super) fn query(tracked: &mut Tracked, view: &PodView, poll: &mut KubeletPoll) {
+pub(in crate::engine) fn query(tracked: &mut Tracked, view: &PodView, poll: &mut KubeletPoll) {
     if view.modes.quit == Mode::Off || view.spec.deleting || !view.never_finishes() {
         return;
     }

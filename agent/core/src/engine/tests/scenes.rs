@@ -26,7 +26,7 @@ fn the_sidecars_of_a_finished_pod_are_terminated() {
     stage.run_all();
     let counted = |stage: &Stage| {
         let census = stage.engine.census();
-        (census.pods, census.finished)
+        (census.seen, census.finished)
     };
     assert_eq!(counted(&stage), (1, 0));
     stage.exit("a", 0);
@@ -195,7 +195,7 @@ fn a_pod_that_disappears_is_forgotten() {
     stage.outcome("i", Outcome::Failed("gone".to_owned()));
     stage.pass(Duration::from_secs(600));
     assert!(stage.take().is_empty());
-    assert_eq!(stage.engine.census().pods, 0);
+    assert_eq!(stage.engine.census().seen, 0);
 }
 
 /// There it would be the node that is asked.
