@@ -25,15 +25,13 @@ pub(crate) struct Args {
     #[arg(long, env = "NODE_NAME")]
     pub(crate) node_name: String,
 
-    /// The API server, for the Node's annotations, Namespaces and Events. off:
-    /// the last known annotations in the run directory apply, and the agent
-    /// sends no Events
+    /// The API server, for the Node's annotations, Namespaces and Events. off: the last known annotations in the run
+    /// directory apply, and the agent sends no Events
     #[arg(long, env = "USHER_API_SERVER", default_value = "in-cluster")]
     pub(crate) api_server: ApiServer,
 
-    /// Key of a startup taint, such as usher.dev/not-ready. The agent removes
-    /// it from the Node when it is ready, which needs the permission to patch
-    /// nodes. Empty: no taint
+    /// Key of a startup taint, such as usher.dev/not-ready. The agent removes it from the Node when it is ready, which
+    /// needs the permission to patch nodes. Empty: no taint
     #[arg(
         long,
         env = "USHER_STARTUP_TAINT",

@@ -128,9 +128,6 @@ impl NodeLoop {
     }
 
     /// Runs until the inputs are closed, which is when the agent ends.
-    ///
-    /// # Errors
-    /// When the cgroup tree cannot be watched any more.
     pub(crate) async fn run(mut self, events: Vec<Event>) -> Result<(), cgroup::Error> {
         for event in events {
             self.step(event);

@@ -39,9 +39,6 @@ pub struct DeadEnd<'a> {
 }
 
 /// Brings `lo` up.
-///
-/// # Errors
-/// If the kernel rejects it.
 pub fn loopback_up() -> Result<(), Error> {
     run(async |handle| {
         set(
@@ -55,9 +52,6 @@ pub fn loopback_up() -> Result<(), Error> {
 
 impl DeadEnd<'_> {
     /// Creates the interfaces, the addresses and the default routes.
-    ///
-    /// # Errors
-    /// If the kernel rejects one of them.
     pub fn create(&self) -> Result<(), Error> {
         run(async |handle| self.create_with(&handle).await)
     }

@@ -38,9 +38,6 @@ enum Kind {
 
 impl DataSource {
     /// Connects to the agent, or falls back to the node itself and reports that.
-    ///
-    /// # Errors
-    /// When the agent refuses the connection, or the file cannot be read.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
         let source = Self::open_quietly(global).await?;
         match &source.kind {
@@ -77,9 +74,6 @@ impl DataSource {
     }
 
     /// The report of a command: from the sysdump of `--file`, or gathered now.
-    ///
-    /// # Errors
-    /// When the report is not available.
     pub(crate) async fn answer<T: SysdumpReport>(
         &self,
         pod: Option<&str>,
@@ -91,8 +85,6 @@ impl DataSource {
         }
     }
 
-    /// # Errors
-    /// When no agent answers.
     pub(crate) fn agent(&self) -> Result<&Client, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client),
@@ -107,9 +99,6 @@ impl DataSource {
     }
 
     /// The status of usher on the node.
-    ///
-    /// # Errors
-    /// When the status is not available.
     pub(crate) async fn status(&self) -> Result<Status, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Status>>("/v1/status").await?.data),
@@ -141,9 +130,6 @@ impl DataSource {
     }
 
     /// The pods of the node.
-    ///
-    /// # Errors
-    /// When the pods cannot be listed.
     pub(crate) async fn pods(&self) -> Result<Pods, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Pods>>("/v1/pods").await?.data),
@@ -159,9 +145,6 @@ impl DataSource {
     }
 
     /// The decisions about a pod, by its UID.
-    ///
-    /// # Errors
-    /// When the timeline is not available.
     pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {
         match &self.kind {
             Kind::Agent(client) => {

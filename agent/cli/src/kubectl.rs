@@ -50,13 +50,11 @@ const FILTERED_BY_NAMESPACE: [&str; 3] = ["pods", "stuck", "watch"];
 /// -n shop report. The name may be a part of a name that only one pod has. Exit
 /// codes are those of usher. -w FILE writes a file on this machine.
 ///
-/// A command without a pod needs --node, or --all-nodes (status, check, pods,
-/// stuck, sysdump); in a cluster with one agent neither is needed. --all-nodes
-/// exits with the highest exit code of all nodes. A pod that was deleted, or
+/// A command without a pod needs --node, or --all-nodes (status, check, pods, stuck, sysdump); in a cluster with one
+/// agent neither is needed. --all-nodes exits with the highest exit code of all nodes. A pod that was deleted, or
 /// another selector than a name, needs --node.
 ///
-/// Needs the rights to get and list pods, and to get and create pods/exec in the
-/// namespace of the agents.
+/// Needs the rights to get and list pods, and to get and create pods/exec in the namespace of the agents.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {

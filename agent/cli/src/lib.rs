@@ -49,13 +49,11 @@ use self::{
 
 /// Inspect and debug the pods of this node, and operate usher on it
 ///
-/// POD is namespace/name, a UID, a container ID, a PID, an IP address, or a
-/// unique part of a name. Commands run nothing in a pod and do not access its
-/// files.
+/// POD is namespace/name, a UID, a container ID, a PID, an IP address, or a unique part of a name. Commands run nothing
+/// in a pod and do not access its files.
 ///
-/// Exit codes: 0 success; 1 a problem was found, or something is left; 2 invalid
-/// command line; 3 refused by the agent or the kernel; 4 no pod or several pods
-/// match POD; 5 the agent, the kubelet or the requested server does not answer.
+/// Exit codes: 0 success; 1 a problem was found, or something is left; 2 invalid command line; 3 refused by the agent
+/// or the kernel; 4 no pod or several pods match POD; 5 the agent, the kubelet or the requested server does not answer.
 #[derive(Debug, Parser)]
 #[command(name = "usher", version, arg_required_else_help = true)]
 struct Args {

@@ -85,9 +85,6 @@ impl Output {
     }
 
     /// Prints one line, for output that grows over time.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
     pub(crate) fn line(self, cell: &Cell) -> Result<(), Failure> {
         stdout::put(&format!("{}\n", self.paint(cell)))
     }

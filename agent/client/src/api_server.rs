@@ -3,9 +3,6 @@
 use kube::{Client, Config};
 
 /// A client with the credentials of the pod or of the kubeconfig. It never retries: its callers have their own backoff.
-///
-/// # Errors
-/// When there are no credentials, or they are invalid.
 pub async fn client() -> anyhow::Result<Client> {
     let mut config = Config::infer().await?;
     config.default_retry = false;

@@ -39,9 +39,6 @@ pub struct Places {
 }
 
 /// Whether an agent runs on this node, which would install everything again.
-///
-/// # Errors
-/// When the agent's socket cannot be checked.
 pub fn agent_lives(places: &Places) -> Result<bool, seqpacket::Error> {
     seqpacket::is_listening(&places.run_dir.join(run_dir::CNI_SOCKET))
 }

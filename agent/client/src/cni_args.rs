@@ -19,8 +19,7 @@ pub struct CniArgs {
     )]
     pub cni_conf_dir: OsString,
 
-    /// Directory of the runtime's CNI plugins: where the host's /opt/cni/bin
-    /// is mounted
+    /// Directory of the runtime's CNI plugins: where the host's /opt/cni/bin is mounted
     #[arg(
         long,
         env = "USHER_CNI_BIN_DIR",
@@ -33,9 +32,8 @@ pub struct CniArgs {
     #[arg(long, env = "USHER_CNI_BINARY", default_value = "/usher-cni")]
     pub cni_binary: PathBuf,
 
-    /// Name of the network configuration that gets the plugin's entry, with
-    /// either extension. Default: the first one that runtimes can use. Needed
-    /// where that is not the pods' own network, as with Multus
+    /// Name of the network configuration that gets the plugin's entry, with either extension. Default: the first one
+    /// that runtimes can use. Needed where that is not the pods' own network, as with Multus
     #[arg(long, env = "USHER_CNI_CONF")]
     pub cni_conf: Option<String>,
 

@@ -176,9 +176,6 @@ struct Bounds {
 
 impl Kubelet {
     /// Does no IO.
-    ///
-    /// # Errors
-    /// When the URL is invalid.
     pub fn new(args: &KubeletArgs) -> Result<Self, BadSetting> {
         let url = args.url.clone();
         let Some(host) = url.host() else {
@@ -210,9 +207,6 @@ impl Kubelet {
     }
 
     /// Lists the pods, and keeps what `selection` names.
-    ///
-    /// # Errors
-    /// When the kubelet does not respond with a list of pods.
     pub async fn pods(&self, selection: Selection) -> Result<PodList, Error> {
         let after = self.bounds.total;
         match timeout(after, Box::pin(self.list(selection))).await {

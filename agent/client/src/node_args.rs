@@ -48,8 +48,7 @@ pub struct NodeArgs {
     )]
     pub config: PathBuf,
 
-    /// Directory of the timeline, the sockets, and the last known state of the
-    /// Node, Namespaces and the configuration
+    /// Directory of the timeline, the sockets, and the last known state of the Node, Namespaces and the configuration
     #[arg(
         long,
         global = true,
@@ -59,9 +58,8 @@ pub struct NodeArgs {
     )]
     pub run_dir: PathBuf,
 
-    /// Directory of containerd's bundles of running containers. Mount the
-    /// host's /run/containerd with HostToContainer. Empty: the agent holds no
-    /// starts
+    /// Directory of containerd's bundles of running containers. Mount the host's /run/containerd with HostToContainer.
+    /// Empty: the agent holds no starts
     #[arg(long, global = true, env = "USHER_BUNDLE_DIR", value_name = "DIR", default_value = BUNDLE_DIR,
           value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub bundle_dir: PathBuf,
@@ -82,9 +80,8 @@ pub struct KubeletArgs {
     #[arg(id = "kubelet_ca", long = "kubelet-ca", global = true, env = "USHER_KUBELET_CA", value_name = "FILE", default_value = SERVICE_ACCOUNT_CA)]
     pub ca: PathBuf,
 
-    /// The kubelet's certificate (PEM), where it is self-signed. auto: the
-    /// node's /var/lib/kubelet/pki/kubelet.crt, if it exists. Empty: the CA
-    /// has to verify the kubelet
+    /// The kubelet's certificate (PEM), where it is self-signed. auto: the node's /var/lib/kubelet/pki/kubelet.crt, if
+    /// it exists. Empty: the CA has to verify the kubelet
     #[arg(
         id = "kubelet_cert",
         long = "kubelet-cert",

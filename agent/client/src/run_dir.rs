@@ -71,9 +71,6 @@ pub enum Error {
 }
 
 /// Reads a value; None where the file does not exist.
-///
-/// # Errors
-/// When the file cannot be read or is invalid.
 pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = load_text(dir, name)? else {
         return Ok(None);
@@ -85,9 +82,6 @@ pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Er
 }
 
 /// Reads a text; None where the file does not exist.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn load_text(dir: &Path, name: &str) -> Result<Option<String>, Error> {
     let path = dir.join(name);
     match fs::read(&path) {

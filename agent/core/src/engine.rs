@@ -55,8 +55,7 @@ pub struct Engine {
     /// What the kernel supports of the hold.
     features: Option<Features>,
     sandboxes: BTreeMap<SandboxId, PodUid>,
-    /// Sandboxes that the runtime announced without a UID, of pods that the kubelet
-    /// has not listed yet.
+    /// Sandboxes that the runtime announced without a UID, of pods that the kubelet has not listed yet.
     unplaced: Vec<(Timestamp, Request)>,
 }
 

@@ -121,8 +121,7 @@ pub enum NotHeld {
     OptedOut,
     /// It is being deleted, or its apps have ended.
     Ending,
-    /// Its apps had started before usher looked at it, and nothing was left in
-    /// it by an earlier agent.
+    /// Its apps had started before usher looked at it, and nothing was left in it by an earlier agent.
     Late,
     /// Its apps had started before its Namespace could be read.
     NamespaceReadLate,

@@ -1,9 +1,8 @@
 //! Which containers are sidecars, and how each kind is asked to quit.
 //!
-//! A recipe is data, the built-in ones as well as those of a configuration
-//! file: `format` is how it is written, [`Recipe`] what was read,
-//! `ladder` what follows from it for one container. The effects that a
-//! recipe states (exit code, time) decide the order of its steps.
+//! A recipe is data, the built-in ones as well as those of a configuration file: `format` is how it is written,
+//! [`Recipe`] what was read, `ladder` what follows from it for one container. The effects that a recipe states (exit
+//! code, time) decide the order of its steps.
 //!
 //! Recognition is conservative: what no recipe recognizes is an app container,
 //! and while an app container runs nothing is done.
@@ -57,8 +56,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// First: database proxies, secret agents, and whatever a pod's annotation
-    /// names.
+    /// First: database proxies, secret agents, and whatever a pod's annotation names.
     #[default]
     Helper,
     /// Log shippers, which ship what the helpers say at their end.
@@ -93,8 +91,7 @@ pub struct Recipe {
     pub order: Order,
     /// A container is of this kind when one of these holds.
     pub recognise: Vec<Recognition>,
-    /// How a sidecar is asked for its version where its image's tag does not
-    /// tell.
+    /// How a sidecar is asked for its version where its image's tag does not tell.
     pub version: Option<Question>,
     /// Ways to make it finish its connections first, where the user wants it.
     pub drain: Vec<StepRecipe>,
@@ -130,8 +127,7 @@ pub struct Question {
     pub port: Setting<u16>,
     /// Path, beginning with a slash.
     pub path: String,
-    /// Where in the answer the version stands
-    /// ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
+    /// Where in the answer the version stands ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
     pub pointer: String,
 }
 

@@ -60,9 +60,6 @@ fn listed(names: &[String]) -> String {
 /// The first of these rules with any match is used: the whole name, with or without the namespace; the UID; a container ID
 /// or a prefix of at least eight digits; the PID of a process; an IP address; a part of `namespace/name`, or a prefix of the
 /// UID.
-///
-/// # Errors
-/// [`NotOne`].
 pub fn select(selector: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
     let is_name = |pod: &Candidate| {
         pod.name.as_deref().is_some_and(|name| {

@@ -1,8 +1,7 @@
 //! Pods, containers and processes of the node, as events.
 //!
-//! The cgroup tree tells which containers come and go; each is followed by a
-//! task of its own until it ends. What is kept here is the init process of
-//! every living container, by which it can be acted upon.
+//! The cgroup tree tells which containers come and go; each is followed by a task of its own until it ends. What is
+//! kept here is the init process of every living container, by which it can be acted upon.
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -57,8 +56,7 @@ pub(crate) struct Discovery {
     living: HashMap<ContainerKey, Living>,
     /// Those that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
-    /// Network namespaces that the containers of each pod were started in, the
-    /// sandbox's among them.
+    /// Network namespaces that the containers of each pod were started in, the sandbox's among them.
     namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
     report: mpsc::Sender<Observation>,
     observations: mpsc::Receiver<Observation>,
@@ -90,9 +88,6 @@ impl Discovery {
     }
 
     /// Waits for something to happen.
-    ///
-    /// # Errors
-    /// When the tree cannot be watched any more.
     pub(crate) async fn next(&mut self) -> Result<Vec<Event>, Error> {
         tokio::select! {
             biased;
@@ -113,9 +108,6 @@ impl Discovery {
     }
 
     /// What has come and gone until now, without waiting.
-    ///
-    /// # Errors
-    /// When the tree cannot be watched any more.
     pub(crate) fn now(&mut self) -> Result<Vec<Event>, Error> {
         let (changes, errors) = self.tree.settle()?;
         Ok(self.changed(changes, &errors))
@@ -153,9 +145,8 @@ impl Discovery {
         })
     }
 
-    /// Whether a container was started in the network namespace of its pod, as
-    /// far as the pod's other containers tell. One that has moved into another
-    /// pod's before anybody looked would be taken for it else.
+    /// Whether a container was started in the network namespace of its pod, as far as the pod's other containers tell.
+    /// One that has moved into another pod's before anybody looked would be taken for it else.
     pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
         let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
         others.all(|(_id, other)| *other == netns)

@@ -25,9 +25,6 @@ use usher_sys::{
 use crate::telemetry::metrics::Metrics;
 
 /// Tries each feature in a network namespace of its own, and reports the missing ones.
-///
-/// # Errors
-/// There is no thread for it.
 pub(crate) fn probe(
     bundle_dir: PathBuf,
     metrics: Arc<Metrics>,

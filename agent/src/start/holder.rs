@@ -70,9 +70,6 @@ enum Marks {
 }
 
 /// Holds starts as ordered by the agent at the other end of standard input, until the agent ends.
-///
-/// # Errors
-/// When it cannot hold starts at all.
 pub(crate) fn run() -> anyhow::Result<()> {
     let group = Group::open().context("opening the fanotify group")?;
     capability::keep_only(&[Needed::SysAdmin]).context("dropping capabilities")?;

@@ -187,9 +187,6 @@ impl HolderProcess {
     }
 
     /// Sends an order to the holder.
-    ///
-    /// # Errors
-    /// The reason why it could not be sent.
     pub(super) fn send(
         &mut self,
         order: &Order,

@@ -82,9 +82,6 @@ impl LogLevel {
     }
 
     /// Replaces the filter. The caller calls [`LogLevel::reset`] when the change's duration is over.
-    ///
-    /// # Errors
-    /// When the directives are invalid.
     pub(crate) fn set(&self, wish: &Wish, now: Instant) -> Result<Change, Error> {
         let (filter, duration) = wish.filter(&self.base)?;
         let mut state = self.state();

@@ -113,9 +113,6 @@ impl Gate {
     }
 
     /// Adopts the table of an earlier agent; None where there is none.
-    ///
-    /// # Errors
-    /// Any [`Error`].
     pub(super) fn adopt(
         netns: &Netns,
         started: Instant,

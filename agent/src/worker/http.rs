@@ -38,8 +38,7 @@ pub(super) fn outcome(status: Result<StatusCode, hyper::Error>) -> Outcome {
         Ok(status) if status.is_success() => Outcome::Accepted,
         Ok(status) => Outcome::Rejected(status.as_u16()),
         Err(error) if error.is_parse() => Outcome::Failed(chain(&error)),
-        // The connection was closed or reset with the request on its way: a process
-        // that exits does the same.
+        // The connection was closed or reset with the request on its way: a process that exits does the same.
         Err(_closed) => Outcome::NoReply,
     }
 }

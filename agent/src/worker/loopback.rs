@@ -22,8 +22,7 @@ const LOOPBACK: [Place; 2] = [
     (AddressFamily::Inet6, IpAddr::V6(Ipv6Addr::LOCALHOST)),
 ];
 
-/// A TCP socket in a sidecar's network namespace, and where it is to connect
-/// to.
+/// A TCP socket in a sidecar's network namespace, and where it is to connect to.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -52,9 +51,8 @@ pub(super) fn open(netns: &Netns, place: Place) -> Result<Socket, netns::Error> 
     Ok(Socket { fd, loopback })
 }
 
-/// Connects. On loopback the handshake is over when the system call returns, so
-/// this asks before it waits: waiting is a turn of the event loop, which takes
-/// longer than the handshake.
+/// Connects. On loopback the handshake is over when the system call returns, so this asks before it waits: waiting is a
+/// turn of the event loop, which takes longer than the handshake.
 pub(super) async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> {
     tcp::connect(socket.fd, socket.loopback, port).await
 }

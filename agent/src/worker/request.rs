@@ -226,8 +226,7 @@ async fn exchange<T, Read: Future<Output = T>>(
     tokio::select! {
         biased;
         response = &mut response => response,
-        // Polling the connection is what moves the bytes; it may end with the
-        // response in hand.
+        // Polling the connection is what moves the bytes; it may end with the response in hand.
         _closed = connection => response.await,
     }
 }
@@ -242,9 +241,6 @@ fn drop_lists(value: &mut serde_json::Value) {
 }
 
 /// Runs a future on this thread; None when it takes too long.
-///
-/// # Errors
-/// In words, where the thread has no runtime.
 fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Option<T>, String> {
     with_runtime(|runtime| {
         runtime.block_on(async { tokio::time::timeout(limit, future).await.ok() })

@@ -23,9 +23,6 @@ impl Cache {
     /// cheap: the worker is made to be stuck.
     ///
     /// To close the socket that is returned may wait for changes of rules. Do that when the packet is sent.
-    ///
-    /// # Errors
-    /// [`Trouble::CostlyRules`].
     pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
         let socket = match netns.netlink(Protocol::Netfilter) {
             Ok(socket) => socket,

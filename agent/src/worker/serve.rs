@@ -43,9 +43,6 @@ struct Server {
 }
 
 /// Works until the agent at the other end of standard input is gone.
-///
-/// # Errors
-/// When the worker cannot start.
 #[expect(
     clippy::exit,
     reason = "the end of main would wait for threads that are stuck"

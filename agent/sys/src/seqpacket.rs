@@ -62,9 +62,6 @@ pub struct Connection {
 
 impl Listener {
     /// Listens at a path, and replaces an existing file: usually the socket of an earlier agent.
-    ///
-    /// # Errors
-    /// [`Error::Bind`].
     pub fn bind(path: &Path) -> Result<Self, Error> {
         let open = || -> io::Result<Self> {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -109,9 +106,6 @@ impl Listener {
 
 impl Connection {
     /// User id of the connected process.
-    ///
-    /// # Errors
-    /// [`Error::Connection`].
     pub fn peer(&self) -> Result<u32, Error> {
         getsockopt(self.fd.get_ref(), sockopt::PeerCredentials)
             .map(|credentials| credentials.uid())

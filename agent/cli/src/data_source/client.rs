@@ -44,9 +44,6 @@ impl Client {
     }
 
     /// Reads a resource.
-    ///
-    /// # Errors
-    /// When there is no valid response.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let body = self.text(Method::GET, path, Bytes::new()).await?;
         self.decode(&body)
@@ -69,9 +66,6 @@ impl Client {
     }
 
     /// Sends a request and returns the body unparsed.
-    ///
-    /// # Errors
-    /// When there is no response.
     pub(crate) async fn text(
         &self,
         method: Method,
@@ -91,9 +85,6 @@ impl Client {
     }
 
     /// The body of a response that does not end, such as a watch.
-    ///
-    /// # Errors
-    /// When there is no response.
     pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, Failure> {
         let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
         let response = self.request(Method::GET, path, Bytes::new());

@@ -43,9 +43,6 @@ pub(crate) struct Dump {
 
 impl Dump {
     /// Opens a sysdump and reads its manifest.
-    ///
-    /// # Errors
-    /// When the file is not a sysdump, or has another version.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let unavailable = |why: String| Failure::unavailable(format!("{shown}: {why}"));
@@ -82,9 +79,6 @@ impl Dump {
     }
 
     /// The stored report of a command, about a pod or about the node.
-    ///
-    /// # Errors
-    /// When no pod or several pods match, or the sysdump has no such report.
     pub(crate) fn report<T: DeserializeOwned>(
         &self,
         command: &str,
@@ -101,9 +95,6 @@ impl Dump {
     }
 
     /// The pod that the argument selects.
-    ///
-    /// # Errors
-    /// When no pod or several pods match.
     pub(crate) fn find(&self, given: &str) -> Result<&Pod, Failure> {
         let pods = &self.manifest.pods;
         let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
@@ -113,9 +104,6 @@ impl Dump {
     }
 
     /// The content of a file, compared with its checksum.
-    ///
-    /// # Errors
-    /// When the file is missing, with the reason in the manifest, or has changed.
     fn content(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let Some(listed) = self.manifest.file(path) else {
             let why = self.manifest.why_not(path);

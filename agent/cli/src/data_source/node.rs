@@ -59,9 +59,6 @@ impl Node {
     }
 
     /// The shared survey, or a new one.
-    ///
-    /// # Errors
-    /// As [`Self::survey`].
     pub(crate) async fn shared_survey(&self) -> Result<Arc<Survey>, Failure> {
         match &self.shared {
             Some(shared) => Ok(Arc::clone(shared)),
@@ -70,9 +67,6 @@ impl Node {
     }
 
     /// The kubelet's list of pods.
-    ///
-    /// # Errors
-    /// When the kubelet does not answer, with the setting that fixes it.
     async fn pods(&self, selection: Selection) -> Result<PodList, Failure> {
         Kubelet::new(&self.args.kubelet)
             .map_err(|error| Failure::unavailable(chain(&error)))?
@@ -82,9 +76,6 @@ impl Node {
     }
 
     /// A pod as the kubelet lists it (`v1.Pod`, JSON); None where the kubelet does not list it, or where it is too large.
-    ///
-    /// # Errors
-    /// When the kubelet does not answer, with the setting that fixes it.
     pub(crate) async fn document(&self, uid: &PodUid) -> Result<Option<String>, Failure> {
         if let Some(shared) = &self.shared {
             return Ok(shared.documents.get(uid).cloned());
@@ -107,9 +98,6 @@ impl Node {
     }
 
     /// Reads the node, and the pods with a cgroup as the kubelet lists them.
-    ///
-    /// # Errors
-    /// As [`Self::survey`].
     pub(crate) async fn survey_with_documents(&self) -> Result<Survey, Failure> {
         Survey::of(self, Documents::With).await
     }
@@ -125,9 +113,6 @@ impl Node {
     }
 
     /// The pod that the argument selects.
-    ///
-    /// # Errors
-    /// When no pod or several pods match, or the node cannot be read.
     pub(crate) async fn find(&self, given: &str) -> Result<Target, Failure> {
         match &self.shared {
             Some(shared) => shared.target(given),

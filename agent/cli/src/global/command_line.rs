@@ -59,9 +59,6 @@ impl CommandLine {
     }
 
     /// Adds the namespace to the names of pods.
-    ///
-    /// # Errors
-    /// For a pod in another namespace.
     pub(crate) fn qualify(&mut self, namespace: &str) -> Result<(), String> {
         let pods: Result<Vec<String>, String> = self
             .pods()
@@ -157,9 +154,6 @@ fn flag(word: Word) -> Vec<OsString> {
 }
 
 /// A selector of a pod with the namespace, if it is a name without one.
-///
-/// # Errors
-/// For a name in another namespace.
 pub(crate) fn qualified(pod: &str, namespace: Option<&str>) -> Result<String, String> {
     let Some(namespace) = namespace.filter(|_| !pod.contains("://")) else {
         return Ok(pod.to_owned());

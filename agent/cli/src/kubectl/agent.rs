@@ -56,9 +56,6 @@ impl Agent {
 }
 
 /// The agent of a node.
-///
-/// # Errors
-/// When no agent runs there.
 pub(super) fn on_node(agents: Vec<Agent>, node: &str) -> Result<Agent, Failure> {
     let on_node = agents.into_iter().filter(|agent| agent.node == node);
     let best =
@@ -82,9 +79,6 @@ pub(super) fn on_node(agents: Vec<Agent>, node: &str) -> Result<Agent, Failure> 
 }
 
 /// The agent of the only node.
-///
-/// # Errors
-/// When there is no agent, or more than one.
 pub(super) fn only(agents: Vec<Agent>) -> Result<Agent, Failure> {
     let nodes = nodes(&agents);
     match &nodes[..] {
@@ -104,9 +98,6 @@ pub(super) fn only(agents: Vec<Agent>) -> Result<Agent, Failure> {
 pub(super) type OfNode = (String, Result<Agent, Failure>);
 
 /// The agents of all nodes, sorted by node; an agent that does not run is an error of its node.
-///
-/// # Errors
-/// When there is no agent.
 pub(super) fn of_all_nodes(agents: &[Agent]) -> Result<Vec<OfNode>, Failure> {
     let nodes = nodes(agents);
     if nodes.is_empty() {
@@ -134,9 +125,6 @@ fn nodes(agents: &[Agent]) -> Vec<String> {
 }
 
 /// The full name of a pod, and its node.
-///
-/// # Errors
-/// When the scheduler has not bound the pod to a node.
 pub(super) fn node_of(pod: &Pod) -> Result<(String, String), Failure> {
     let metadata = &pod.metadata;
     let [namespace, name] =
@@ -161,9 +149,6 @@ pub(super) fn node_of(pod: &Pod) -> Result<(String, String), Failure> {
 }
 
 /// The pod of a namespace with this part of a name.
-///
-/// # Errors
-/// When no pod or several pods match.
 pub(super) fn by_part(pods: Vec<Pod>, namespace: &str, part: &str) -> Result<Pod, Failure> {
     let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
     let matching = pods.into_iter().filter(|pod| name(pod).contains(part));

@@ -44,9 +44,6 @@ impl Cluster {
     }
 
     /// Reads the kubeconfig.
-    ///
-    /// # Errors
-    /// When it cannot be read, or has no such context.
     pub(super) async fn connect(args: &ClusterArgs) -> Result<Self, Failure> {
         let options = KubeConfigOptions {
             context: args.context.clone(),
@@ -123,9 +120,6 @@ impl Cluster {
     }
 
     /// Starts `usher` in an agent.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub(super) async fn exec(
         &self,
         agent: &Agent,

@@ -33,9 +33,6 @@ pub(super) struct Streams {
 }
 
 /// Runs a command until it ends; its exit code.
-///
-/// # Errors
-/// When it cannot be started, its output cannot be written, or the connection is lost.
 pub(super) async fn run(
     cluster: &Cluster,
     agent: &Agent,

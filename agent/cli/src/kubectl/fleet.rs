@@ -48,9 +48,6 @@ struct Outcome {
 }
 
 /// Runs the command; the highest exit code.
-///
-/// # Errors
-/// When the output cannot be written.
 pub(super) async fn run(
     cluster: &Cluster,
     agents: Vec<OfNode>,

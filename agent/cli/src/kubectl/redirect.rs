@@ -36,9 +36,6 @@ enum Input {
 
 impl Redirect {
     /// Takes the files from a command line.
-    ///
-    /// # Errors
-    /// For binary output to a terminal.
     pub(super) fn take(line: &mut CommandLine, is_terminal: bool) -> Result<Self, Failure> {
         let mut redirect = Self {
             force: line.has("force") && line.has("write"),
@@ -75,9 +72,6 @@ impl Redirect {
     }
 
     /// Opens the files.
-    ///
-    /// # Errors
-    /// When a file cannot be opened.
     pub(super) fn open(self) -> Result<Streams, Failure> {
         let stdin: Option<Box<dyn Read + Send>> = match self.input {
             None => None,
@@ -105,9 +99,6 @@ impl Redirect {
 }
 
 /// Creates a file for the output.
-///
-/// # Errors
-/// When it cannot be created.
 pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
     private_file::create(path, force).map_err(|error| {
         let error = private_file::error_text(&error);
@@ -125,9 +116,6 @@ pub(super) fn dump_name(node: Option<&str>) -> PathBuf {
 }
 
 /// The words for the agent.
-///
-/// # Errors
-/// For words that are not UTF-8, which a URL cannot have.
 pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {
     let words = line
         .into_words()

@@ -23,19 +23,16 @@ use crate::{
 
 /// List a pod's sockets with their containers and processes, and their path through the mesh
 ///
-/// The output of netstat or ss, for a pod that has neither: the sockets are read
-/// from the node, and nothing runs in the pod. Listeners come first; their
-/// RECV-Q is the accept queue and its limit. VIA is the path of an app's
-/// connection: direct, redirected to a sidecar (through), received from a
-/// sidecar (from) or addressed to a sidecar (to). For a sidecar's socket, VIA is
-/// the app that it serves (for). "?" is unknown; -o wide adds the reason.
+/// The output of netstat or ss, for a pod that has neither: the sockets are read from the node, and nothing runs in the
+/// pod. Listeners come first; their RECV-Q is the accept queue and its limit. VIA is the path of an app's connection:
+/// direct, redirected to a sidecar (through), received from a sidecar (from) or addressed to a sidecar (to). For a
+/// sidecar's socket, VIA is the app that it serves (for). "?" is unknown; -o wide adds the reason.
 ///
 /// By default, all open sockets are listed; connections in TIME-WAIT are only
 /// counted. Sockets that could not be read are reported on standard error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     #[arg(value_name = "POD")]
     pod: String,
 
@@ -102,9 +99,6 @@ impl SysdumpReport for Conns {
 }
 
 /// Everything that any flag can show.
-///
-/// # Errors
-/// When no pod or several pods match, or the kernel does not list its sockets.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
     gather::gather(source, pod, Detail::Full).await
 }

@@ -10,9 +10,6 @@ use crate::{
 };
 
 /// Lists the pod's network. For a pod that shares the node's network it says only that.
-///
-/// # Errors
-/// When the pod has no process any more, or the kernel refuses.
 pub(crate) fn list(node: &Node, target: &Target) -> Result<Network, Failure> {
     let shared = Network {
         host_network: true,

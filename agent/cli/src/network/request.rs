@@ -34,21 +34,18 @@ const MAX_BODY: u64 = 64 * 1024 * 1024;
 
 /// Send an HTTP request to a port of a pod, as curl in the pod would
 ///
-/// The connection is made in the pod's network namespace, to its loopback or to
-/// one of its own addresses. --anywhere allows other addresses, which are
-/// connected as if the pod did it. URL is http://HOST:PORT/PATH; http:// and the
-/// host localhost are optional: usher request shop/report GET :15000/config_dump.
-/// Redirects are not followed, and https is not supported.
+/// The connection is made in the pod's network namespace, to its loopback or to one of its own addresses. --anywhere
+/// allows other addresses, which are connected as if the pod did it. URL is http://HOST:PORT/PATH; http:// and the host
+/// localhost are optional: usher request shop/report GET :15000/config_dump. Redirects are not followed, and https is
+/// not supported.
 ///
-/// The body is written to standard output, with control characters escaped, or
-/// unchanged with --raw.
+/// The body is written to standard output, with control characters escaped, or unchanged with --raw.
 ///
 /// Exits with 0 for a status below 400, with 1 for another status or an
 /// incomplete response, with 5 when there is no response.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     #[arg(value_name = "POD")]
     pod: String,
 

@@ -25,20 +25,16 @@ const REPAIR_POLL: Duration = Duration::from_millis(20);
 
 /// Print, compare or repair the nftables rules that hold a pod's connections
 ///
-/// Prints the table inet usher of the pod's network namespace in nft syntax,
-/// with its counters and the time until its ports are released. Tables of other
-/// programs, such as the mesh's redirection, are listed with their number of
-/// rules. nftables does not show rules of iptables-legacy; the command reports
-/// only that such tables exist.
+/// Prints the table inet usher of the pod's network namespace in nft syntax, with its counters and the time until its
+/// ports are released. Tables of other programs, such as the mesh's redirection, are listed with their number of rules.
+/// nftables does not show rules of iptables-legacy; the command reports only that such tables exist.
 ///
 /// --diff compares the table with the one that the agent wants, and exits with
 /// 1 if they differ; the remaining time of elements is not compared. --fix
-/// requests that the agent repairs the table. Needs CAP_SYS_ADMIN,
-/// CAP_SYS_PTRACE and CAP_NET_ADMIN.
+/// requests that the agent repairs the table. Needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_ADMIN.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     pod: String,
 
     /// Compare the table with the one that the agent wants
@@ -62,9 +58,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 /// The rules of a pod.
-///
-/// # Errors
-/// When no pod or several pods match, or the namespace cannot be read.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Rules, Failure> {
     let target = source.node.find(pod).await?;
     Reading::open(&source.node, &target)?.rules()

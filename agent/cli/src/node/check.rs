@@ -29,8 +29,7 @@ use crate::{
 /// network namespace. Each problem comes with its consequence and the command or
 /// chart value that fixes it; docs/check.md describes all checks.
 ///
-/// Run it as root, in the agent's container if there is one, since its
-/// privileges are those of the agent.
+/// Run it as root, in the agent's container if there is one, since its privileges are those of the agent.
 ///
 /// Exit codes: 0 if no check failed (a warning does not fail), 1 otherwise.
 #[derive(Debug, clap::Args)]
@@ -95,9 +94,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 
 impl Args {
     /// The defaults, with the environment variables.
-    ///
-    /// # Errors
-    /// When a variable cannot be used.
     pub(crate) fn usual() -> Result<Self, Failure> {
         let command = Self::augment_args(clap::Command::default());
         let matches = command.try_get_matches_from(["check"]);
@@ -112,9 +108,6 @@ impl SysdumpReport for Checks {
 }
 
 /// Tries and asks everything.
-///
-/// # Errors
-/// When a flag cannot be used.
 pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, Failure> {
     let has_agent = source.origin() == Origin::Agent && !args.pre;
     let status = if has_agent {

@@ -43,14 +43,12 @@ const REFUSED: u8 = 3;
 
 /// Remove usher from this node, with or without an agent
 ///
-/// Removes the plugin's entry in the CNI configuration, the plugin, the table
-/// inet usher in the network namespaces of all processes, and the run directory.
-/// Pods can be created and deleted at any time meanwhile. Run it as root, on the
+/// Removes the plugin's entry in the CNI configuration, the plugin, the table inet usher in the network namespaces of
+/// all processes, and the run directory. Pods can be created and deleted at any time meanwhile. Run it as root, on the
 /// node itself or in the agent's container.
 ///
-/// Exits with 0 when nothing is left, with 1 when something is (each line gives
-/// the reason and the fix), with 2 for an invalid command line, with 3 while an
-/// agent runs.
+/// Exits with 0 when nothing is left, with 1 when something is (each line gives the reason and the fix), with 2 for an
+/// invalid command line, with 3 while an agent runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Report what would be removed, and change nothing
@@ -61,8 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Directory of CNI configurations; repeatable [default: the directories of
-    /// the supported platforms]
+    /// Directory of CNI configurations; repeatable [default: the directories of the supported platforms]
     #[arg(
         long,
         env = "USHER_CNI_CONF_DIR",
@@ -71,8 +68,7 @@ pub(crate) struct Args {
     )]
     cni_conf_dir: Vec<PathBuf>,
 
-    /// Directory of CNI plugins; repeatable [default: the directories of the
-    /// supported platforms]
+    /// Directory of CNI plugins; repeatable [default: the directories of the supported platforms]
     #[arg(
         long,
         env = "USHER_CNI_BIN_DIR",

@@ -25,10 +25,9 @@ use crate::{
 
 /// Show the effective settings of this node
 ///
-/// Lists the modes and what sets them, the configuration file and its defaults, the
-/// recipes, and the flags and variables of the agent. Without an agent, the
-/// command reads the file and what the last agent saved; flags are not known
-/// then.
+/// Lists the modes and what sets them, the configuration file and its defaults, the recipes, and the flags and
+/// variables of the agent. Without an agent, the command reads the file and what the last agent saved; flags are not
+/// known then.
 ///
 /// Exits with 1 if the configuration file is invalid.
 #[derive(Debug, clap::Args)]
@@ -74,9 +73,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 /// All settings.
-///
-/// # Errors
-/// When the agent does not respond.
 pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
     if source.origin() != Origin::Agent {
         return Ok(of_node(&source.node));

@@ -23,16 +23,14 @@ const PATH: &str = "/v1/log";
 
 /// Print the agent's log filter, or change it for a limited time
 ///
-/// Without flags, prints the current filter. A changed filter expires, and the
-/// agent returns to the filter that it was started with. The process that holds
-/// starts always keeps the filter that it was started with.
+/// Without flags, prints the current filter. A changed filter expires, and the agent returns to the filter that it was
+/// started with. The process that holds starts always keeps the filter that it was started with.
 ///
 /// For example: usher log --level agent::install=debug --level core=trace --for 5m
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A level (off, error, warn, info, debug, trace) for everything, or
-    /// TARGET=LEVEL for a module of agent, core or sys and its submodules;
-    /// repeatable; adds to the filter that the agent was started with
+    /// A level (off, error, warn, info, debug, trace) for everything, or TARGET=LEVEL for a module of agent, core or
+    /// sys and its submodules; repeatable; adds to the filter that the agent was started with
     #[arg(long, value_name = "[TARGET=]LEVEL")]
     level: Vec<String>,
 
@@ -64,9 +62,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 /// The current log filter.
-///
-/// # Errors
-/// When no agent answers.
 pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {
     let document: Document<Log> = source.agent()?.get(PATH).await?;
     Ok(document.data)

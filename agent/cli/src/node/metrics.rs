@@ -16,12 +16,10 @@ use crate::{
 
 /// Show the agent's metrics, without Prometheus
 ///
-/// docs/metrics.md explains each metric. By default, histogram buckets and
-/// series with the value 0 are left out.
+/// docs/metrics.md explains each metric. By default, histogram buckets and series with the value 0 are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only series with this text in the name or a label, such as usher_hold,
-    /// errors or result="deadline"
+    /// Only series with this text in the name or a label, such as usher_hold, errors or result="deadline"
     #[arg(value_name = "PART")]
     part: Option<String>,
 
@@ -43,9 +41,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 /// All metrics of the agent.
-///
-/// # Errors
-/// When no agent answers.
 pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {
     let agent = source.agent()?;
     let text = agent.text(Method::GET, "/v1/metrics", Bytes::new()).await?;

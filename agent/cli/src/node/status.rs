@@ -22,16 +22,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// Without an agent, the command shows what it can read from the node.
 ///
-/// Exits with 0 when usher is healthy, with 1 when there is a problem, with 5
-/// when no agent answers.
+/// Exits with 0 when usher is healthy, with 1 when there is a problem, with 5 when no agent answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print one line
     #[arg(short, long)]
     brief: bool,
 
-    /// Wait until usher is healthy, at most for TIME (5m without a value), and
-    /// print a line for each change
+    /// Wait until usher is healthy, at most for TIME (5m without a value), and print a line for each change
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
           default_missing_value = "5m", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -68,9 +66,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 /// The status of usher.
-///
-/// # Errors
-/// When the status is not available.
 pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
     source.status().await
 }

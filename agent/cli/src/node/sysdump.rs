@@ -31,12 +31,10 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Write the state of this node and its pods to a file, for offline analysis
 ///
-/// The file has the reports of all read commands, each pod's spec as far as
-/// usher reads it, its processes, the CNI configurations and usher's own files.
-/// Secrets are redacted by rules: values of environment variables, annotations
-/// of other programs, arguments after --password, Authorization headers, and
-/// texts that look like a token. manifest.json lists the files, what is missing
-/// and why, and how often each rule redacted something.
+/// The file has the reports of all read commands, each pod's spec as far as usher reads it, its processes, the CNI
+/// configurations and usher's own files. Secrets are redacted by rules: values of environment variables, annotations of
+/// other programs, arguments after --password, Authorization headers, and texts that look like a token. manifest.json
+/// lists the files, what is missing and why, and how often each rule redacted something.
 ///
 /// Every read command can read it: usher explain POD --file FILE.
 ///

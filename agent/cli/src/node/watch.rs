@@ -26,15 +26,13 @@ use crate::{
 
 /// Follow the decisions of usher
 ///
-/// Prints one line for each new decision until you press Ctrl-C, which exits
-/// with 0. A part of a pod's name also matches pods that start later. If the
-/// output is read too slowly, a line has the number of missed decisions. With
+/// Prints one line for each new decision until you press Ctrl-C, which exits with 0. A part of a pod's name also
+/// matches pods that start later. If the output is read too slowly, a line has the number of missed decisions. With
 /// -o json each line is one object, as in the agent's timeline. Without an agent
 /// it follows the timeline's file, to which the next agent appends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this pod: namespace/name, UID, container id, pid, IP or a part of
-    /// its name
+    /// Only this pod: namespace/name, UID, container id, pid, IP or a part of its name
     #[arg(value_name = "POD")]
     pod: Option<String>,
 

@@ -18,8 +18,7 @@ use crate::{
 // No doc comment here: clap would take it for the help of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     pub(crate) pod: String,
 
     /// Report what the agent would do, and change nothing
@@ -36,9 +35,6 @@ pub(crate) struct OperatorClient {
 
 impl OperatorClient {
     /// Connects to the agent and resolves the pod.
-    ///
-    /// # Errors
-    /// Without an agent, which alone can carry out a request.
     pub(crate) async fn open(global: &Global, pod: &str) -> Result<Self, Failure> {
         reject_file(global, "an operator request")?;
         let source = DataSource::open_quietly(global).await?;

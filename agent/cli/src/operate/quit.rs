@@ -14,16 +14,13 @@ use crate::global::{Exit, Global};
 
 /// Terminate the sidecars of a finished pod now
 ///
-/// The agent runs the same steps as for an automatic quit. The request
-/// overrides the node's mode, usher.dev/quit and delays. The agent refuses
-/// while an app container runs or may be restarted, and when the only step left
-/// would turn a succeeded pod into a failed one. --force overrides the refusal,
-/// and the timeline records it. Only sidecars that run now are terminated; one
-/// that is restarted later is not.
+/// The agent runs the same steps as for an automatic quit. The request overrides the node's mode, usher.dev/quit and
+/// delays. The agent refuses while an app container runs or may be restarted, and when the only step left would turn a
+/// succeeded pod into a failed one. --force overrides the refusal, and the timeline records it. Only sidecars that run
+/// now are terminated; one that is restarted later is not.
 ///
-/// The command returns when the decision is made. --wait waits until the
-/// sidecars have ended. Exits with 3 when the request is refused, and with 1
-/// when --wait times out or the agent gives up.
+/// The command returns when the decision is made. --wait waits until the sidecars have ended. Exits with 3 when the
+/// request is refused, and with 1 when --wait times out or the agent gives up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -5,9 +5,8 @@ use crate::global::{Exit, Global};
 
 /// Release a pod's held connections and starts
 ///
-/// Held connections continue now, whether or not the sidecars are ready, and
-/// may be refused. The pod is not held again while its sandbox exists, unless
-/// `usher hold` requests it. Exits with 3 when the request is refused.
+/// Held connections continue now, whether or not the sidecars are ready, and may be refused. The pod is not held again
+/// while its sandbox exists, unless `usher hold` requests it. Exits with 3 when the request is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

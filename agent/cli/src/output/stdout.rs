@@ -6,9 +6,6 @@ use std::io::{self, ErrorKind, Write};
 use crate::{failure::Failure, global::Exit};
 
 /// Writes and flushes a text.
-///
-/// # Errors
-/// When standard output cannot be written, a closed pipe included.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -16,9 +13,6 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 }
 
 /// The same for a command that has nothing else to do; a closed pipe is not an error.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub(crate) fn put(text: &str) -> Result<(), Failure> {
     match write(text) {
         Err(closed) if closed.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -18,18 +18,16 @@ use crate::{
 
 /// Explain what is wrong with a pod and its mesh, and how to fix it
 ///
-/// Combines the kubelet's status of the containers, their processes and sockets
-/// in the kernel, and the decisions of usher. Each problem comes with its
-/// evidence and the command that fixes it; docs/explain.md describes all of
-/// them. A healthy pod takes one line; -o wide prints everything. Of a pod that
-/// is gone, the decisions of usher are printed, as long as the node has them.
+/// Combines the kubelet's status of the containers, their processes and sockets in the kernel, and the decisions of
+/// usher. Each problem comes with its evidence and the command that fixes it; docs/explain.md describes all of them. A
+/// healthy pod takes one line; -o wide prints everything. Of a pod that is gone, the decisions of usher are printed, as
+/// long as the node has them.
 ///
 /// Exit codes: 0 for a healthy pod, 1 for a problem, 4 if the name does not
 /// match exactly one pod, 5 if the kubelet does not reply.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of
-    /// its name
+    /// The pod: namespace/name, UID, container id, pid, IP or a unique part of its name
     #[arg(value_name = "POD")]
     pod: String,
 }

@@ -20,15 +20,13 @@ use crate::{
 
 /// Show what usher would do for a pod, and why
 ///
-/// For each sidecar: how it was recognized, and the steps that terminate it,
-/// each with its exit code, its duration and its condition. For connections:
-/// the held ports, the condition that releases them, and the deadline. For
-/// both: what prevents usher from acting now. The command changes nothing.
-/// Without an agent, the same code evaluates what the node shows.
+/// For each sidecar: how it was recognized, and the steps that terminate it, each with its exit code, its duration and
+/// its condition. For connections: the held ports, the condition that releases them, and the deadline. For both: what
+/// prevents usher from acting now. The command changes nothing. Without an agent, the same code evaluates what the node
+/// shows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     #[arg(value_name = "POD")]
     pod: String,
 
@@ -73,9 +71,6 @@ async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failur
 }
 
 /// The plan under the node's current modes.
-///
-/// # Errors
-/// When no pod or several pods match, or the pod's spec is not known.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Forecast, Failure> {
     forecast(source, pod, None).await
 }

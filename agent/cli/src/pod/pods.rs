@@ -11,9 +11,8 @@ use crate::{
 
 /// List the pods of this node, their state, and the last decision about each
 ///
-/// By default, only pods with a sidecar that usher recognizes are listed.
-/// Without an agent, the command reads the node's processes and the kubelet's
-/// list, and evaluates them with the same code as the agent.
+/// By default, only pods with a sidecar that usher recognizes are listed. Without an agent, the command reads the
+/// node's processes and the kubelet's list, and evaluates them with the same code as the agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only pods with this text in namespace/name

@@ -23,10 +23,9 @@ use crate::{
 
 /// List the pods that have finished and do not end, with the cause
 ///
-/// A pod is stuck if its app containers have ended for good, and a sidecar runs
-/// longer than its termination takes; or if an app container has ended, and
-/// another one runs on that may be a sidecar. The cause is the same as that of
-/// usher explain, which also has the evidence and the fix.
+/// A pod is stuck if its app containers have ended for good, and a sidecar runs longer than its termination takes; or
+/// if an app container has ended, and another one runs on that may be a sidecar. The cause is the same as that of usher
+/// explain, which also has the evidence and the fix.
 ///
 /// Exits with 1 if there is a stuck pod.
 #[derive(Debug, clap::Args)]

@@ -42,9 +42,6 @@ impl Binary {
     }
 
     /// Whether the installed binary has the bytes of the source, and is executable.
-    ///
-    /// # Errors
-    /// When one of them cannot be read.
     pub fn is_current(&mut self) -> Result<bool, Error> {
         let stamps = (files::stamp(&self.source)?, files::stamp(&self.place)?);
         let (Some(source), Some(place)) = stamps else {

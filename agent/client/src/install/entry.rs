@@ -26,9 +26,6 @@ pub enum Situation {
 }
 
 /// Finds the state of the directory. With `is_settled`, an invalid file is not being written.
-///
-/// # Errors
-/// When a file cannot be read or edited.
 pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Situation, Error> {
     let is_candidate = |file: &&Conf| {
         let stem = file.name.rsplit_once('.').map(|(stem, _)| stem);

@@ -50,9 +50,6 @@ impl Conf {
 }
 
 /// The network configurations of a directory, in no order. Empty where the directory does not exist.
-///
-/// # Errors
-/// When the directory or a file cannot be read, or has too many files.
 pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -86,9 +83,6 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
 }
 
 /// The first bytes of a file. None where the path is absent or not a file, which runtimes skip.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
     let Some(file) = open(path)? else {
         return Ok(None);
@@ -101,9 +95,6 @@ pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// Opens a file. Never a pipe or a device, which could block.
-///
-/// # Errors
-/// When the file cannot be opened.
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     let opened = OpenOptions::new()
         .read(true)
@@ -131,9 +122,6 @@ pub fn temporary() -> String {
 }
 
 /// Temporary files that agents left when they ended during a write.
-///
-/// # Errors
-/// When the directory cannot be read.
 pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let (prefix, suffix) = TEMPORARY;
     let entries = match fs::read_dir(dir) {
@@ -153,17 +141,11 @@ pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Removes them.
-///
-/// # Errors
-/// When the directory cannot be read, or a file cannot be removed.
 pub fn sweep(dir: &Path) -> Result<(), Error> {
     temporaries(dir)?.iter().try_for_each(|path| remove(path))
 }
 
 /// Whether the path exists, a dangling link included.
-///
-/// # Errors
-/// When that cannot be checked.
 pub fn is_there(path: &Path) -> Result<bool, Error> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -173,9 +155,6 @@ pub fn is_there(path: &Path) -> Result<bool, Error> {
 }
 
 /// Removes a file. An absent file is a success.
-///
-/// # Errors
-/// When the file is still there.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -186,18 +165,12 @@ pub fn remove(path: &Path) -> Result<(), Error> {
 }
 
 /// Syncs the names in a directory to disk.
-///
-/// # Errors
-/// When that fails.
 pub fn sync(dir: &Path) -> Result<(), Error> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(Error::io("syncing", dir))
 }
 
 /// Identifies a version of a file: device, inode, size, and time of the last change in nanoseconds.
-///
-/// # Errors
-/// When the metadata cannot be read.
 pub fn stamp(path: &Path) -> Result<Option<[i128; 4]>, Error> {
     match fs::metadata(path) {
         Ok(found) => {

@@ -25,9 +25,6 @@ const MOST_ATTEMPTS: usize = 16;
 const REPAIR: &str = "repair the file, or delete the object of type \"usher-cni\" in it";
 
 /// The entries in a directory of network configurations.
-///
-/// # Errors
-/// When the directory or a file in it cannot be read.
 pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     let files = files::list(dir)?;
     let entry = |file: &Conf| {
@@ -48,9 +45,6 @@ pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
 }
 
 /// Removes the entry from one file, also while other processes write it.
-///
-/// # Errors
-/// When the entry is still there.
 pub fn remove_entry(path: &Path) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let is_it = |file: &Conf| path.file_name().is_some_and(|name| name == &file.name[..]);
@@ -71,9 +65,6 @@ pub fn remove_entry(path: &Path) -> Result<(), Error> {
 }
 
 /// The plugin's binary in a directory of plugins.
-///
-/// # Errors
-/// When the directory cannot be read.
 pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
     let path = dir.join(PLUGIN);
     let is_there = files::is_there(&path)?;
@@ -81,34 +72,22 @@ pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
 }
 
 /// Temporary files in a directory.
-///
-/// # Errors
-/// When the directory cannot be read.
 pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     files::temporaries(dir)
 }
 
 /// Removes a file. An absent file is a success.
-///
-/// # Errors
-/// When the file is still there.
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     files::remove(path)
 }
 
 /// Whether a file has the entry, or is invalid and contains the plugin's name.
-///
-/// # Errors
-/// When the directory cannot be read.
 pub fn has_entries(dir: &Path) -> Result<bool, Error> {
     let files = files::list(dir)?;
     Ok(entry::require_gone(dir, &files).is_err())
 }
 
 /// Removes the entry from all files, and returns their names.
-///
-/// # Errors
-/// When an entry is still there.
 pub fn remove_entries(dir: &Path, temporary: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for _ in 0..MOST_ATTEMPTS {

@@ -36,9 +36,6 @@ pub struct Settings {
 
 impl Settings {
     /// None where the agent does not install the plugin.
-    ///
-    /// # Errors
-    /// When only one of the two directories is set, or a flag is invalid.
     pub fn from_args(args: &CniArgs) -> Result<Option<Self>, Error> {
         let is_given = |path: &OsString| !path.is_empty();
         match (is_given(&args.cni_conf_dir), is_given(&args.cni_bin_dir)) {
@@ -57,9 +54,6 @@ impl Settings {
     }
 
     /// Names and texts of the network configurations.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn files(&self) -> Result<Vec<(String, String)>, error::Error> {
         let files = files::list(&self.conf_dir)?;
         let pair = |file: &files::Conf| (file.name.clone(), file.text().into_owned());
@@ -67,9 +61,6 @@ impl Settings {
     }
 
     /// Whether the installed binary equals the source; None where no binary is installed.
-    ///
-    /// # Errors
-    /// When one of them cannot be read.
     pub fn is_binary_current(&self) -> Result<Option<bool>, error::Error> {
         let mut binary = Binary::new(self.source.clone(), self.binary());
         if !binary.exists() {

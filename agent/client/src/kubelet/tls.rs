@@ -62,9 +62,6 @@ pub enum Pinned {
 
 impl Trust {
     /// Reads the certificates.
-    ///
-    /// # Errors
-    /// When no file has a valid certificate.
     pub fn connector(&self) -> Result<TlsConnector, Error> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -118,9 +115,6 @@ impl Trust {
 }
 
 /// The name that the kubelet's certificate must have.
-///
-/// # Errors
-/// When the host is no DNS name or IP address.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
     let name = host.to_owned();
     ServerName::try_from(name.clone()).map_err(|source| Error::Name { name, source })

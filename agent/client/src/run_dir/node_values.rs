@@ -9,9 +9,6 @@ use usher_core::settings::mode::NodeValues;
 use super::{Error, NODE_ANNOTATIONS, NODE_LABELS, load};
 
 /// Reads the last values; None where no agent has saved any.
-///
-/// # Errors
-/// When a file cannot be read or is invalid.
 pub fn load_node_values(run_dir: &Path) -> Result<Option<NodeValues>, Error> {
     let Some(annotations) = load(run_dir, NODE_ANNOTATIONS)? else {
         return Ok(None);

@@ -45,8 +45,7 @@ pub struct Ordered {
 pub struct Step {
     pub container: String,
     pub step: String,
-    /// The exit code that this step is known to cause.
-    /// None for unknown.
+    /// The exit code that this step is known to cause. None for unknown.
     pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

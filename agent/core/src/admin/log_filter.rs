@@ -118,9 +118,6 @@ pub struct Wish {
 
 impl Wish {
     /// Returns the filter, on top of the one at the agent's start, and its duration. A later directive overrides an earlier one.
-    ///
-    /// # Errors
-    /// [`NotADirective`].
     pub fn filter(&self, base: &str) -> Result<(String, Duration), NotADirective> {
         let texts = self.directives.iter().flat_map(|text| text.split(','));
         let texts: Vec<&str> = texts

@@ -1,8 +1,7 @@
 //! What things are called: newtypes, so that one id is never passed as another.
 //!
-//! A pod is its UID, a network namespace is the device and inode of its file,
-//! a container is the runtime's id. Names, IP addresses and bare pids are not
-//! identities: they are reused.
+//! A pod is its UID, a network namespace is the device and inode of its file, a container is the runtime's id. Names,
+//! IP addresses and bare pids are not identities: they are reused.
 
 use std::{fmt, sync::Arc};
 
@@ -24,8 +23,7 @@ impl InvalidId {
     }
 }
 
-/// UID of a pod, as the API writes it (`8-4-4-4-12` hex digits, or 32 hex
-/// digits for a static pod).
+/// UID of a pod, as the API writes it (`8-4-4-4-12` hex digits, or 32 hex digits for a static pod).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PodUid(Arc<str>);
@@ -54,8 +52,7 @@ impl PodUid {
     }
 }
 
-/// Id that the container runtime gave a container (or a sandbox): hex digits,
-/// 64 of them from containerd and CRI-O.
+/// Id that the container runtime gave a container (or a sandbox): hex digits, 64 of them from containerd and CRI-O.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ContainerId(Arc<str>);
@@ -111,8 +108,7 @@ impl SandboxId {
 
 /// A network namespace: device and inode number of its nsfs file.
 ///
-/// Unlike a path or a pid it cannot mean another namespace while a process
-/// keeps this one open.
+/// Unlike a path or a pid it cannot mean another namespace while a process keeps this one open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NetnsId {
     /// `st_dev` of the namespace file.

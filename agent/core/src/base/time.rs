@@ -5,8 +5,7 @@ use std::{
     time::Duration,
 };
 
-/// A moment on the edge's monotonic clock, as the time since that clock's
-/// arbitrary start.
+/// A moment on the edge's monotonic clock, as the time since that clock's arbitrary start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Timestamp(Duration);
 

@@ -121,9 +121,6 @@ struct ReplyMessage {
 
 impl Request {
     /// As it goes over the socket.
-    ///
-    /// # Errors
-    /// [`InvalidMessage::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         encode(&RequestMessage {
             version: PROTOCOL,
@@ -136,9 +133,6 @@ impl Request {
     }
 
     /// As it came over the socket.
-    ///
-    /// # Errors
-    /// Any [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: RequestMessage = decode(bytes)?;
         let uid = message.uid.map(|uid| PodUid::parse(&uid)).transpose()?;
@@ -156,9 +150,6 @@ impl Request {
 
 impl Reply {
     /// As it goes over the socket; a long reason is cut.
-    ///
-    /// # Errors
-    /// None that can happen.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         let cut = |reason: &String| reason.chars().take(LONGEST_REASON).collect();
         encode(&ReplyMessage {
@@ -169,9 +160,6 @@ impl Reply {
     }
 
     /// As it came over the socket.
-    ///
-    /// # Errors
-    /// Any [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: ReplyMessage = decode(bytes)?;
         let cut = |reason: String| reason.chars().take(LONGEST_REASON).collect();

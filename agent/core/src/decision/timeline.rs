@@ -1,8 +1,6 @@
-//! The timeline: the decisions about each pod, in memory and as lines of a journal that a
-//! restarted agent reads back.
+//! The timeline: the decisions about each pod, in memory and as lines of a journal that a restarted agent reads back.
 //!
-//! Both are bounded: by entries of a pod, and by pods, of which the least recently used is
-//! dropped.
+//! Both are bounded: by entries of a pod, and by pods, of which the least recently used is dropped.
 
 mod detail;
 

@@ -22,8 +22,7 @@ pub enum Action {
     /// List the kubelet's pods; the result is [`crate::Event::Pods`] or
     /// [`crate::Event::PodsUnavailable`]. At most one of these is in flight.
     FetchPods,
-    /// Read a Namespace from the API server; the result is
-    /// [`crate::Event::Namespace`].
+    /// Read a Namespace from the API server; the result is [`crate::Event::Namespace`].
     FetchNamespace(String),
     /// Query the version of this sidecar by `GET` on loopback in the pod's
     /// network namespace; the result is [`crate::Event::VersionAnswered`].
@@ -36,8 +35,7 @@ pub enum Action {
     /// Open the socket for the first request to this sidecar, so that the exit of the app
     /// leads to the request without delay. It has no result, and is optional.
     Prepare(ContainerKey),
-    /// Try one step to terminate a sidecar; the result is
-    /// [`crate::Event::Attempted`].
+    /// Try one step to terminate a sidecar; the result is [`crate::Event::Attempted`].
     Attempt {
         key: ContainerKey,
         step: Step,
@@ -50,15 +48,13 @@ pub enum Action {
         /// What becomes of its pod.
         reply: Reply,
     },
-    /// Install the table that holds connections in this sandbox; the result is
-    /// [`crate::Event::Armed`].
+    /// Install the table that holds connections in this sandbox; the result is [`crate::Event::Armed`].
     Arm {
         sandbox: SandboxId,
         /// At which ports, and for how long.
         wanted: Wanted,
     },
-    /// Run these probes in this sandbox until they succeed; the result of each is
-    /// [`crate::Event::Ready`].
+    /// Run these probes in this sandbox until they succeed; the result of each is [`crate::Event::Ready`].
     Watch {
         sandbox: SandboxId,
         probes: Vec<Probe>,

@@ -35,8 +35,7 @@ pub enum Event {
     Pods(Vec<Pod>),
     /// The kubelet's list failed.
     PodsUnavailable,
-    /// The cgroup tree has been walked once: every pod and container that
-    /// existed before has been reported.
+    /// The cgroup tree has been walked once: every pod and container that existed before has been reported.
     Walked,
     /// The cgroup of a pod exists.
     PodAppeared(PodUid),
@@ -99,8 +98,7 @@ pub enum Event {
     /// No start can be held on this node until [`Event::CanHoldStarts`], for this reason.
     CannotHoldStarts(String),
     CanHoldStarts,
-    /// The holder reports about the start of a container of
-    /// [`crate::Action::HoldStarts`].
+    /// The holder reports about the start of a container of [`crate::Action::HoldStarts`].
     Start {
         key: ContainerKey,
         name: String,

@@ -5,8 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::base::time::Timestamp;
 
-/// Least time between the starts of two requests: what happens within it is
-/// answered by one.
+/// Least time between the starts of two requests: what happens within it is answered by one.
 const GAP: Duration = Duration::from_millis(100);
 /// First wait after a failure; doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -28,8 +27,7 @@ pub(crate) struct KubeletPoll {
 impl KubeletPoll {
     /// Requests a list that is polled at `at` or later.
     pub(crate) fn request(&mut self, at: Timestamp) {
-        // One request answers all wishes before it, so wishes closer together
-        // than the gap are one.
+        // One request answers all wishes before it, so wishes closer together than the gap are one.
         let near = self.requested.range(at..=at + GAP).next().is_some();
         if !near {
             self.requested.insert(at);

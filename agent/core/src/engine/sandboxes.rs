@@ -21,8 +21,7 @@ use crate::{
     worker::Trouble,
 };
 
-/// How long the sandbox of an unknown pod is kept: the plugin does not wait
-/// as long.
+/// How long the sandbox of an unknown pod is kept: the plugin does not wait as long.
 const UNPLACED: Duration = Duration::from_secs(5);
 /// Sandboxes of unknown pods that are kept.
 const UNPLACED_KEPT: usize = 64;
@@ -80,8 +79,7 @@ impl Engine {
         self.forget_sandbox(uid, actions);
         self.sandboxes.insert(sandbox.clone(), uid.clone());
         let tracked = self.pod_mut(uid);
-        // A late announcement finds the sandbox's own container among the runs,
-        // and later runs belong to this sandbox.
+        // A late announcement finds the sandbox's own container among the runs, and later runs belong to this sandbox.
         let first_run = tracked.runs.first_run_of(&sandbox);
         tracked.hold.sandbox = Some(Sandbox::announced(sandbox, first_run));
         if tracked.spec.is_none() {

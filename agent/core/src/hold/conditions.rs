@@ -22,8 +22,7 @@ pub(crate) struct Conditions<'engine> {
 }
 
 impl Conditions<'_> {
-    /// Whether a container that may connect has started in this sandbox, or runs
-    /// in any sandbox of the pod.
+    /// Whether a container that may connect has started in this sandbox, or runs in any sandbox of the pod.
     pub(crate) fn any_app_started(self, first_run: u64) -> bool {
         let sidecars = self.view.plan.held_ports();
         self.view.spec.containers.iter().any(|container| {
@@ -44,8 +43,7 @@ impl Conditions<'_> {
         })
     }
 
-    /// Whether every init container of this sandbox has completed, so that regular
-    /// containers start next.
+    /// Whether every init container of this sandbox has completed, so that regular containers start next.
     pub(super) fn init_containers_completed(self, first_run: u64) -> bool {
         let inits = &self.view.spec.init_containers;
         if self.any_init_container_runs() {

@@ -50,8 +50,7 @@ impl<'engine> HoldReview<'engine> {
         }
     }
 
-    /// Why all ports are released now, if they are. Ports of single sidecars are
-    /// released here.
+    /// Why all ports are released now, if they are. Ports of single sidecars are released here.
     pub(super) fn why_release(
         self,
         first_run: u64,

@@ -1,19 +1,14 @@
-//! The rules that hold a pod's connections, as data: one nftables table for
-//! each network namespace.
+//! The rules that hold a pod's connections, as data: one nftables table for each network namespace.
 //!
-//! [`Ruleset::of`] says which rules are wanted, its `Display` writes them as
-//! `nft list table inet usher` does, [`diff`] compares them with what was found.
-//! Nothing is sent here.
+//! [`Ruleset::of`] says which rules are wanted, its `Display` writes them as `nft list table inet usher` does, [`diff`]
+//! compares them with what was found. Nothing is sent here.
 //!
-//! The set [`HELD`] is the hold and its deadline at once: an element is a port
-//! at which new connections wait, and the kernel takes it away when its time is
-//! over. The chain [`GATE`] comes after the mesh's own redirection (nat output,
-//! priority -100), so that a connection that the mesh captures has the mesh's
-//! port by then, at a loopback address; the same port of another host is not
-//! held. The chain [`COPY`] comes first and hands out copies of the packets that
-//! open connections, while the set [`COPYING`] says so, to be sent again at the
-//! release. It precedes the redirection, because the copy needs the destination
-//! that the app connects to, so it also copies connections that pass the gate.
+//! The set [`HELD`] is the hold and its deadline at once: an element is a port at which new connections wait, and the
+//! kernel takes it away when its time is over. The chain [`GATE`] comes after the mesh's own redirection (nat output,
+//! priority -100), so that a connection that the mesh captures has the mesh's port by then, at a loopback address; the
+//! same port of another host is not held. The chain [`COPY`] comes first and hands out copies of the packets that open
+//! connections, while the set [`COPYING`] says so, to be sent again at the release. It precedes the redirection,
+//! because the copy needs the destination that the app connects to, so it also copies connections that pass the gate.
 
 mod difference;
 mod plan;
@@ -37,8 +32,7 @@ pub const COPYING: &str = "copying";
 pub const COPY: &str = "copy";
 /// Chain that lets connections wait.
 pub const GATE: &str = "gate";
-/// The nflog group of the copies and the nfqueue number of waiting queries, in
-/// the pod's namespace.
+/// The nflog group of the copies and the nfqueue number of waiting queries, in the pod's namespace.
 pub const GROUP: u16 = 9643;
 
 /// The priority (`SO_PRIORITY`) of the sockets that usher opens in a pod: their connections are neither held, copied nor
@@ -71,8 +65,7 @@ pub struct Wanted {
 pub struct HeldPort {
     /// The port, of a loopback address.
     pub port: u16,
-    /// For how long at most. One without time is left out: to the kernel no
-    /// time means for ever.
+    /// For how long at most. One without time is left out: to the kernel no time means for ever.
     pub timeout: Duration,
 }
 
@@ -136,12 +129,10 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
-/// Where packets enter a chain, and what happens to those that no rule decides
-/// about.
+/// Where packets enter a chain, and what happens to those that no rule decides about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Filter chain in the hook of what the pod sends, where the lower
-    /// `priority` comes first; policy accept.
+    /// Filter chain in the hook of what the pod sends, where the lower `priority` comes first; policy accept.
     Output {
         /// Its place among all chains of the hook.
         priority: i32,

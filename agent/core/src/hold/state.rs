@@ -16,9 +16,8 @@ use crate::{
     start::state::Starts,
 };
 
-/// How long the kernel keeps ports held beyond the last renewal, where the
-/// pod's configuration holds them until the sidecar is ready: when the agent
-/// is dead they are released by then.
+/// How long the kernel keeps ports held beyond the last renewal, where the pod's configuration holds them until the
+/// sidecar is ready: when the agent is dead they are released by then.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
 /// The hold of a pod.

@@ -1,10 +1,9 @@
 //! The queue of Events for the API server: order, rate limits and retries.
 //!
-//! An Event that repeats within ten minutes increases the count of the existing object. A pod may send
-//! 25 Events at once and then one every 5 s, the node 50 and then 10 a second: when 250 Jobs end
-//! together, all their Events are sent within half a minute. The queue is bounded. Over a limit it
-//! drops the oldest Event that is not a warning, and reports the number of dropped Events once the
-//! server replies again.
+//! An Event that repeats within ten minutes increases the count of the existing object. A pod may send 25 Events at
+//! once and then one every 5 s, the node 50 and then 10 a second: when 250 Jobs end together, all their Events are sent
+//! within half a minute. The queue is bounded. Over a limit it drops the oldest Event that is not a warning, and
+//! reports the number of dropped Events once the server replies again.
 //!
 //! One request is in flight at a time. A transient failure is retried with an exponential backoff.
 

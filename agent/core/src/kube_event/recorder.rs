@@ -1,9 +1,8 @@
 //! Turns decisions into Events.
 //!
-//! A Job that completes as usual has one Event: its sidecar quit. The steps that failed before are part
-//! of its note, so the recorder keeps them until then. Pods without a sidecar, pods that still wait, and
-//! what users requested (opt-out, deletion) have no Event. A sidecar of a deleted pod that usher
-//! terminated has one.
+//! A Job that completes as usual has one Event: its sidecar quit. The steps that failed before are part of its note, so
+//! the recorder keeps them until then. Pods without a sidecar, pods that still wait, and what users requested (opt-out,
+//! deletion) have no Event. A sidecar of a deleted pod that usher terminated has one.
 
 mod hold;
 

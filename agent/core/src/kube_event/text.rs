@@ -3,8 +3,7 @@
 /// Marks a truncated text.
 const MORE: &str = "...";
 
-/// Truncates a text to `bytes` and escapes control characters, bidirectional controls and invisible
-/// characters.
+/// Truncates a text to `bytes` and escapes control characters, bidirectional controls and invisible characters.
 pub(super) fn bounded(text: &str, bytes: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(bytes));
     // The last position that leaves room for the mark.

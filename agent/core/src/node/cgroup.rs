@@ -1,16 +1,14 @@
 //! What the name of a cgroup directory below `kubepods` says.
 //!
-//! Two cgroup drivers of the kubelet and three families of runtimes give these
-//! forms (kubelet `pkg/kubelet/cm/cgroup_manager_linux.go`, containerd
-//! `pkg/cri`, CRI-O `internal/config/cgmgr`):
+//! Two cgroup drivers of the kubelet and three families of runtimes give these forms (kubelet
+//! `pkg/kubelet/cm/cgroup_manager_linux.go`, containerd `pkg/cri`, CRI-O `internal/config/cgmgr`):
 //!
 //! | driver | pod | container |
 //! | --- | --- | --- |
 //! | cgroupfs | `pod<UID>` | `<id>`, `crio-<id>` |
 //! | systemd | `kubepods[-<qos>]-pod<UID with _ for ->.slice` | `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope` |
 //!
-//! A directory that has none of these forms is not ours; it is no error, other
-//! software makes cgroups too.
+//! A directory that has none of these forms is not ours; it is no error, other software makes cgroups too.
 
 use crate::base::id::{ContainerId, PodUid};
 
@@ -28,8 +26,7 @@ pub fn is_kubepods(name: &str) -> bool {
             .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('-'))
 }
 
-/// Whether this directory, found in the `kubepods` directory, holds the pods
-/// of one QoS class.
+/// Whether this directory, found in the `kubepods` directory, holds the pods of one QoS class.
 pub fn is_qos(name: &str) -> bool {
     let class = match name.strip_suffix(".slice") {
         None => name,
@@ -53,9 +50,8 @@ pub fn pod(name: &str) -> Option<PodUid> {
     PodUid::parse(&uid.replace('_', "-")).ok()
 }
 
-/// Id of the container that this directory, found in a pod's, belongs to. The
-/// pod's sandbox has one as well. CRI-O's monitor (`crio-conmon-<id>`) is not
-/// a container.
+/// Id of the container that this directory, found in a pod's, belongs to. The pod's sandbox has one as well. CRI-O's
+/// monitor (`crio-conmon-<id>`) is not a container.
 pub fn container(name: &str) -> Option<ContainerId> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     // A containerd that does not agree with the kubelet on the driver makes
@@ -70,9 +66,8 @@ pub fn container(name: &str) -> Option<ContainerId> {
 
 /// The container whose cgroup a process is in, from `/proc/<pid>/cgroup`.
 ///
-/// Paths may begin with `/../..` when the reader has a cgroup namespace of its
-/// own, and may go on below the container when it made cgroups itself, so the
-/// components are searched, not counted.
+/// Paths may begin with `/../..` when the reader has a cgroup namespace of its own, and may go on below the container
+/// when it made cgroups itself, so the components are searched, not counted.
 pub fn of_process(text: &str) -> Option<(PodUid, ContainerId)> {
     text.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;

@@ -2,13 +2,11 @@
 
 use crate::base::id::Pid;
 
-/// What the choice of a container's init process needs to know of one of the
-/// processes in its cgroup.
+/// What the choice of a container's init process needs to know of one of the processes in its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub pid: Pid,
-    /// Its pid in each pid namespace that it is in, outermost first (`NSpid`
-    /// of `/proc/<pid>/status`).
+    /// Its pid in each pid namespace that it is in, outermost first (`NSpid` of `/proc/<pid>/status`).
     pub nspid: Vec<i32>,
     /// Start in clock ticks since boot (field 22 of `/proc/<pid>/stat`).
     pub start_ticks: u64,
@@ -16,11 +14,10 @@ pub struct Candidate {
 
 /// The init process among the processes of a container's cgroup.
 ///
-/// It is the one that is pid 1 in a pid namespace of its own. Where the pod
-/// shares one (`shareProcessNamespace`, `hostPID`) no process is, and it is the
-/// oldest process; exec'd probes and hooks are younger. The second choice is
-/// only good once the runtime's own short-lived stages are over, which is for
-/// the caller to know: see [`Choice::certain`].
+/// It is the one that is pid 1 in a pid namespace of its own. Where the pod shares one (`shareProcessNamespace`,
+/// `hostPID`) no process is, and it is the oldest process; exec'd probes and hooks are younger. The second choice is
+/// only good once the runtime's own short-lived stages are over, which is for the caller to know: see
+/// [`Choice::certain`].
 pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
     let first = candidates
         .iter()

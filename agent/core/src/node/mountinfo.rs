@@ -1,15 +1,12 @@
 //! What the mounts of a process tell, as `/proc/<pid>/mountinfo`
-//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html))
-//! has them: its container's name, where programs may lie, whether mounts made
-//! elsewhere are seen.
+//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)) has them: its container's
+//! name, where programs may lie, whether mounts made elsewhere are seen.
 //!
-//! The kubelet gives every container a file of its own for its termination
-//! message and mounts it into the container. The mount's root, the fourth
-//! field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex
-//! digits>`. What stands before that depends on where the kubelet's directory
-//! lies on its file system, and where the file is mounted is for the pod's
-//! author to say (`terminationMessagePath`), so only the end of the root counts.
-//! A sandbox has no such mount.
+//! The kubelet gives every container a file of its own for its termination message and mounts it into the container.
+//! The mount's root, the fourth field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex digits>`.
+//! What stands before that depends on where the kubelet's directory lies on its file system, and where the file is
+//! mounted is for the pod's author to say (`terminationMessagePath`), so only the end of the root counts. A sandbox has
+//! no such mount.
 //!
 //! procfs-core 0.18 is not used: its `MountInfo` keeps the kernel's octal escapes, and allocates every field of every
 //! line, where this reads a few fields of up to 25,000 lines and stops early.
@@ -53,9 +50,8 @@ pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'te
 
 /// Whether a mount point mentions `text`.
 ///
-/// The runtime mounts a container's root file system below a directory named
-/// after the container's id before the container's process exists; the process
-/// no longer sees that path once it has changed its root, and by then all its
+/// The runtime mounts a container's root file system below a directory named after the container's id before the
+/// container's process exists; the process no longer sees that path once it has changed its root, and by then all its
 /// mounts are made.
 pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
     mountinfo
@@ -64,14 +60,12 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
         .any(|mount_point| mount_point.contains(text))
 }
 
-/// Id and mount point of every mount, besides the root, that a program may be
-/// executed from and that can be looked up without waiting for anybody, in the
-/// order of their points' bytes; the first 256 of them.
+/// Id and mount point of every mount, besides the root, that a program may be executed from and that can be looked up
+/// without waiting for anybody, in the order of their points' bytes; the first 256 of them.
 ///
-/// A dead NFS server or FUSE process would have a lookup wait for ever. So a
-/// mount at or below another one of a type that is not known to be local is
-/// left out, whichever of the two was made first. Of several at one point only
-/// the last one can be reached.
+/// A dead NFS server or FUSE process would have a lookup wait for ever. So a mount at or below another one of a type
+/// that is not known to be local is left out, whichever of the two was made first. Of several at one point only the
+/// last one can be reached.
 pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
     let mut foreign = BTreeSet::new();
     let mut last = BTreeMap::new();
@@ -94,9 +88,8 @@ pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
         .collect()
 }
 
-/// Whether mounts that others make below `held` are seen here, or ours there:
-/// whether the mount that holds it is in a peer group or the slave of one. None
-/// where no mount holds it.
+/// Whether mounts that others make below `held` are seen here, or ours there: whether the mount that holds it is in a
+/// peer group or the slave of one. None where no mount holds it.
 pub fn propagates(text: &str, held: &Path) -> Option<bool> {
     let mounts = text.lines().filter_map(Mount::read);
     let holding = mounts.filter(|mount| held.starts_with(path(&mount.point)));
@@ -145,8 +138,7 @@ fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// A path as it was before the kernel wrote space, tab, newline and backslash
-/// as three octal digits
+/// A path as it was before the kernel wrote space, tab, newline and backslash as three octal digits
 /// ([`mangle_path`](https://github.com/torvalds/linux/blob/v6.12/fs/seq_file.c)).
 fn unescaped(field: &str) -> Cow<'_, [u8]> {
     let mut rest = field.as_bytes();

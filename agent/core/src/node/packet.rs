@@ -1,7 +1,6 @@
 //! A packet that the kernel copied, and the program that selects packets.
 
-/// Hardware types of interfaces
-/// ([if_arp.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_arp.h)).
+/// Hardware types of interfaces ([if_arp.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_arp.h)).
 pub const ETHERNET: u16 = 1;
 pub const LOOPBACK: u16 = 772;
 
@@ -105,8 +104,7 @@ impl Packet<'_> {
     }
 }
 
-/// `struct sock_filter`
-/// ([filter.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/filter.h)).
+/// `struct sock_filter` ([filter.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/filter.h)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
     pub code: u16,

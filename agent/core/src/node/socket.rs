@@ -211,12 +211,10 @@ pub struct Socket {
     pub interface: u32,
     /// Unread bytes, or connections that are not accepted yet.
     pub receive_queue: u32,
-    /// Unacknowledged bytes, or the most connections that may
-    /// wait to be accepted.
+    /// Unacknowledged bytes, or the most connections that may wait to be accepted.
     pub send_queue: u32,
     pub uid: u32,
-    /// Number in the kernel's file system of sockets; 0 where no descriptor
-    /// is open.
+    /// Number in the kernel's file system of sockets; 0 where no descriptor is open.
     pub inode: u32,
     /// The kernel's number for it, which no other socket gets.
     pub cookie: u64,

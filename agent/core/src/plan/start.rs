@@ -18,8 +18,7 @@ pub(crate) struct PlannedStart {
     pub(crate) probe: Option<Probed>,
 }
 
-/// The apps of a pod. Those that others wait for are none: they would wait for
-/// themselves.
+/// The apps of a pod. Those that others wait for are none: they would wait for themselves.
 pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
     let held_ports = plan.held_ports();
     let waited_for = |name: &str| held_ports.iter().any(|held_port| held_port.sidecar == name);

@@ -1,8 +1,7 @@
 //! Versions that the sidecars of a pod reported on request, by image. A report applies to that pod only.
 //!
-//! A sidecar is asked while its pod's apps run, so that the answer is there
-//! when it counts; it may not listen yet, so it is asked a few times. Without
-//! an answer it counts as newer than all versions that a recipe knows.
+//! A sidecar is asked while its pod's apps run, so that the answer is there when it counts; it may not listen yet, so
+//! it is asked a few times. Without an answer it counts as newer than all versions that a recipe knows.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -67,8 +66,7 @@ impl VersionQueries {
             .retain(|_image, state| !matches!(state, State::InFlight { .. }));
     }
 
-    /// Takes an answer, None where there was none. Whether the version is
-    /// known now.
+    /// Takes an answer, None where there was none. Whether the version is known now.
     pub(crate) fn answered(
         &mut self,
         now: Timestamp,

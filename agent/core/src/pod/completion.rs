@@ -26,16 +26,13 @@ pub(crate) enum Progress {
     Unseen(WaitReason),
     /// All that is known is ended; the rest only the kubelet can tell.
     AskKubelet(WaitReason),
-    /// The kubelet says that this app container runs, and its processes cannot
-    /// be seen.
+    /// The kubelet says that this app container runs, and its processes cannot be seen.
     Hidden,
-    /// Every app container ended for good, the last of them at `at`; None
-    /// where no end was seen.
+    /// Every app container ended for good, the last of them at `at`; None where no end was seen.
     Finished { at: Option<Timestamp> },
 }
 
-/// Judges a pod. The cgroup tree must have been walked: what it does not show
-/// is taken for gone.
+/// Judges a pod. The cgroup tree must have been walked: what it does not show is taken for gone.
 pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: u32) -> Progress {
     let apps = spec
         .containers
@@ -110,8 +107,7 @@ pub(crate) fn note_restart(runs: &mut Runs, spec: &Pod) {
     }
 }
 
-/// Whether a whole-pod restart starts this container again that the run ended
-/// before.
+/// Whether a whole-pod restart starts this container again that the run ended before.
 fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
     let RunState::Exited { begun, .. } = run.state else {
         return false;
@@ -128,8 +124,7 @@ fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
     }
 }
 
-/// Whether a container ended in a way that may start the whole pod again, which
-/// only its code can tell.
+/// Whether a container ended in a way that may start the whole pod again, which only its code can tell.
 fn may_restart_all(runs: &Runs, spec: &Pod) -> Option<WaitReason> {
     restarters(spec).find_map(|container| {
         let own_runs = runs.runs_of(&container.name);
@@ -182,10 +177,8 @@ fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
     known.or_else(|| container.reported_code(id))
 }
 
-/// Whether a regular container of the pod ended with another code than 0, so
-/// that the pod is a failed one whatever its sidecars do. How one ended that
-/// is started again says nothing. None while a code that could tell is not
-/// known.
+/// Whether a regular container of the pod ended with another code than 0, so that the pod is a failed one whatever its
+/// sidecars do. How one ended that is started again says nothing. None while a code that could tell is not known.
 pub(crate) fn has_failed(runs: &Runs, spec: &Pod) -> Option<bool> {
     let codes: Vec<Option<i32>> = spec
         .containers

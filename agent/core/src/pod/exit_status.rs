@@ -11,8 +11,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Takes a wait status as the kernel writes it (`0x0700` is exit 7, `9` is
-    /// SIGKILL; the core-dump bit is dropped).
+    /// Takes a wait status as the kernel writes it (`0x0700` is exit 7, `9` is SIGKILL; the core-dump bit is dropped).
     pub const fn from_wait_status(status: i32) -> Self {
         let signal = (status & 0x7f) as u8;
         if signal == 0 {
@@ -22,8 +21,7 @@ impl ExitStatus {
         }
     }
 
-    /// The code that Kubernetes shows: 128 + n for signal n, as runtimes
-    /// report it.
+    /// The code that Kubernetes shows: 128 + n for signal n, as runtimes report it.
     pub const fn kubernetes_code(self) -> i32 {
         match self {
             Self::Code(code) => code as i32,

@@ -1,5 +1,4 @@
-//! Image references, as far as recognising a sidecar needs them:
-//! `[host/]path[:tag][@digest]`
+//! Image references, as far as recognising a sidecar needs them: `[host/]path[:tag][@digest]`
 //! ([grammar](https://github.com/distribution/reference/blob/v0.6.0/reference.go)).
 
 use crate::recipe::Version;
@@ -22,8 +21,7 @@ pub fn tag(image: &str) -> Option<&str> {
         .filter(|tag| !tag.contains('/'))
 }
 
-/// Version that the tag begins with: `1.24.6-distroless` is 1.24. None for
-/// `latest`, a digest, a private scheme.
+/// Version that the tag begins with: `1.24.6-distroless` is 1.24. None for `latest`, a digest, a private scheme.
 pub fn version(image: &str) -> Option<Version> {
     tag(image)?.parse().ok()
 }

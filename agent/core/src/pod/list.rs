@@ -203,9 +203,6 @@ impl Reader {
     }
 
     /// Reads the next bytes of the response.
-    ///
-    /// # Errors
-    /// When they are not those of a list of pods.
     pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), NotAPodList> {
         while let Some(element) = self.splitter.next(&mut bytes)? {
             if let Err(invalid) = self.kept.add(&element, &self.selection) {
@@ -216,9 +213,6 @@ impl Reader {
     }
 
     /// The list, at the end of the response.
-    ///
-    /// # Errors
-    /// When the list is not complete.
     pub fn finish(self) -> Result<PodList, NotAPodList> {
         self.splitter.finish()?;
         let Kept {
@@ -240,9 +234,6 @@ impl Reader {
 
 impl Kept {
     /// Keeps what is selected of an element.
-    ///
-    /// # Errors
-    /// When it is not JSON.
     fn add(
         &mut self,
         element: &Element<'_>,
@@ -329,9 +320,6 @@ impl Kept {
 }
 
 /// Reads a whole list.
-///
-/// # Errors
-/// When the bytes are not those of a list of pods.
 pub fn parse(body: &[u8], selection: impl Into<Selection>) -> Result<PodList, NotAPodList> {
     let mut reader = Reader::new(selection.into());
     reader.read(body)?;

@@ -1,12 +1,10 @@
 //! Whether a container that ended will be started again.
 //!
-//! The rules are the kubelet's: the container's own restart rules in order,
-//! then its own policy, then the pod's
+//! The rules are the kubelet's: the container's own restart rules in order, then its own policy, then the pod's
 //! ([KEP-753](https://github.com/kubernetes/enhancements/issues/753),
 //! [KEP-5307](https://github.com/kubernetes/enhancements/issues/5307),
-//! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)). The
-//! reason text of a status (Completed, OOMKilled) and the pod's owner decide
-//! nothing.
+//! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)). The reason text of a status (Completed,
+//! OOMKilled) and the pod's owner decide nothing.
 
 /// Restart policy of a pod or of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, strum::Display)]
@@ -54,8 +52,7 @@ pub(crate) fn rule_for(rules: &[RestartRule], code: i32) -> Option<&RestartRule>
     rules.iter().find(|rule| rule.applies(code))
 }
 
-/// Judges an exit under a container's effective policy. `code` is None while
-/// it is unknown.
+/// Judges an exit under a container's effective policy. `code` is None while it is unknown.
 pub fn judge(policy: RestartPolicy, rules: &[RestartRule], code: Option<i32>) -> Verdict {
     let Some(code) = code else {
         return match policy {

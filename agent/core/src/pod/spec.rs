@@ -16,8 +16,7 @@ pub struct Pod {
     pub uid: PodUid,
     pub namespace: String,
     pub name: String,
-    /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and
-    /// those that a recipe looks at.
+    /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and those that a recipe looks at.
     pub annotations: BTreeMap<String, String>,
     /// It is being deleted: the kubelet ends it.
     pub deleting: bool,
@@ -25,22 +24,18 @@ pub struct Pod {
     pub host_network: bool,
     /// The RuntimeClass that it asks for, if it asks for one.
     pub runtime_class: Option<String>,
-    /// Why its phase is Succeeded or Failed, once it is: the kubelet has ended
-    /// it, or will.
+    /// Why its phase is Succeeded or Failed, once it is: the kubelet has ended it, or will.
     pub terminal: Option<String>,
     /// Policy of containers that have none of their own.
     pub restart_policy: RestartPolicy,
-    /// Regular containers, in the order of the spec. Of init containers, native
-    /// sidecars among them, little more than names is kept; of ephemeral ones
-    /// nothing.
+    /// Regular containers, in the order of the spec. Of init containers, native sidecars among them, little more than
+    /// names is kept; of ephemeral ones nothing.
     pub containers: Vec<Container>,
     /// Names of its native sidecars, for people.
     pub native_sidecars: Vec<String>,
-    /// Init containers and native sidecars with a rule that starts the whole
-    /// pod again.
+    /// Init containers and native sidecars with a rule that starts the whole pod again.
     pub init_restarters: Vec<Container>,
-    /// Names of its init containers that end before the regular ones start, in
-    /// that order.
+    /// Names of its init containers that end before the regular ones start, in that order.
     pub init_containers: Vec<String>,
 }
 
@@ -63,8 +58,7 @@ pub struct Container {
     pub own_user: Option<u32>,
     /// The group of its own security context.
     pub own_group: Option<u32>,
-    /// Own restart policy, if it has one
-    /// ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
+    /// Own restart policy, if it has one ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
     pub restart_policy: Option<RestartPolicy>,
     /// Own restart rules, tried in order before the policy.
     pub restart_rules: Vec<RestartRule>,
@@ -79,8 +73,7 @@ pub struct Container {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KubeletProbe {
     pub kind: ProbeKind,
-    /// It is a command that is executed in the container, and no connection to
-    /// its app.
+    /// It is a command that is executed in the container, and no connection to its app.
     pub in_container: bool,
     /// Time from the container's start to the first probe; whole seconds.
     pub initial_delay: Duration,
@@ -158,8 +151,7 @@ impl Pod {
     }
 }
 
-/// Whether Kubernetes takes it as a container's name: a label of
-/// [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
+/// Whether Kubernetes takes it as a container's name: a label of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
 pub(crate) fn is_container_name(name: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let bounded = (1..=63).contains(&name.len()) && name.bytes().all(known);

@@ -2,8 +2,7 @@
 
 /// What came of an attempt to make a sidecar quit.
 ///
-/// None of these says that the sidecar ended; only the end of its process
-/// does.
+/// None of these says that the sidecar ended; only the end of its process does.
 #[derive(
     Debug,
     Clone,

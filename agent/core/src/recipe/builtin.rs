@@ -1,5 +1,4 @@
-//! The recipes that come with usher: the files in `recipes/`, in the format of
-//! [`super::format`].
+//! The recipes that come with usher: the files in `recipes/`, in the format of [`super::format`].
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,8 +1,6 @@
-//! What a recipe comes to, for people: which steps there are for which
-//! versions, in the order in which they are taken.
+//! What a recipe comes to, for people: which steps there are for which versions, in the order in which they are taken.
 //!
-//! It is what [`super::ladder`] makes of a recipe where no pod has changed
-//! anything; the documentation is made of it.
+//! It is what [`super::ladder`] makes of a recipe where no pod has changed anything; the documentation is made of it.
 
 use super::{Act, Condition, Recipe, StepRecipe, Versions, ladder};
 use crate::recipe::step::Step;
@@ -18,8 +16,7 @@ pub struct Stretch<'recipe> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described<'recipe> {
     pub step: &'recipe StepRecipe,
-    /// It exists only where one of these holds, whatever they say of the
-    /// version; empty for everywhere.
+    /// It exists only where one of these holds, whatever they say of the version; empty for everywhere.
     pub when: Vec<&'recipe Condition>,
     /// It does not exist where one of these holds.
     pub unless: Vec<&'recipe Condition>,
@@ -33,8 +30,7 @@ impl Recipe {
         })
     }
 
-    /// The ways to drain it, newest versions first: of each range's steps the
-    /// first that exists is taken.
+    /// The ways to drain it, newest versions first: of each range's steps the first that exists is taken.
     pub fn drain_by_version(&self) -> Vec<Stretch<'_>> {
         by_version(&self.drain, |steps| {
             if let Some(at) = steps.iter().position(Described::is_everywhere) {
@@ -75,8 +71,7 @@ fn by_version(all: &[StepRecipe], order: impl Fn(&mut Vec<Described<'_>>)) -> Ve
     stretches
 }
 
-/// What is left of a step's conditions when the version is known; None where
-/// the step does not exist.
+/// What is left of a step's conditions when the version is known; None where the step does not exist.
 fn of(step: &StepRecipe, versions: Versions) -> Option<Described<'_>> {
     let applies = |condition: &&Condition| condition.version.contain(Some(versions.oldest()));
     let mut when: Vec<_> = step.when.iter().filter(applies).collect();

@@ -1,5 +1,4 @@
-//! How recipes are written: YAML, strict, so that a mistake is an error that
-//! says where.
+//! How recipes are written: YAML, strict, so that a mistake is an error that says where.
 //!
 //! ```yaml
 //! - name: shipper

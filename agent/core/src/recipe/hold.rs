@@ -33,8 +33,7 @@ use crate::{
 pub struct HoldRecipe {
     /// Connections that the mesh redirects to its proxy.
     pub captured: Option<Captured>,
-    /// Ports on loopback that apps connect to. Each is released when the sidecar
-    /// listens on it.
+    /// Ports on loopback that apps connect to. Each is released when the sidecar listens on it.
     pub local: Vec<Setting<u16>>,
     /// Ports on loopback that the pod lists.
     pub listed: Vec<PortList>,
@@ -52,8 +51,7 @@ pub struct HoldRecipe {
 pub struct Captured {
     /// The port that connections are redirected to.
     pub port: Setting<u16>,
-    /// Users whose connections are the proxy's own, besides the one that the
-    /// container's security context names.
+    /// Users whose connections are the proxy's own, besides the one that the container's security context names.
     #[serde(default)]
     pub users: Vec<u32>,
     #[serde(default)]

@@ -17,8 +17,7 @@ pub struct LadderStep {
     pub step: Step,
     pub purpose: Purpose,
     pub code: ExitCode,
-    /// How long the sidecar takes to end after it; for a drain, how long it is
-    /// given.
+    /// How long the sidecar takes to end after it; for a drain, how long it is given.
     pub takes: Duration,
     /// What would allow a clean end, where this is none.
     pub advice: String,
@@ -89,8 +88,7 @@ impl StepRecipe {
 }
 
 impl Act {
-    /// None where the pod has switched it off, or where it would reach
-    /// another process.
+    /// None where the pod has switched it off, or where it would reach another process.
     fn step(&self, subject: Subject<'_>) -> Option<Step> {
         let step = self.with(|port| port.of(subject), |path| path.of(subject));
         let may_be_taken = match &step {

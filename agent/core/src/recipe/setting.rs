@@ -15,10 +15,9 @@ use crate::{base::duration, recipe::step};
 
 /// A value with a default, and where a pod may say something else.
 ///
-/// In a recipe it is the default alone, or a map of `default` and any of
-/// `annotations`, `args` and `env`. The first source that has a readable value
-/// counts. `NAME#/pointer` in `env` reads a value of a variable that is a JSON document
-/// ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
+/// In a recipe it is the default alone, or a map of `default` and any of `annotations`, `args` and `env`. The first
+/// source that has a readable value counts. `NAME#/pointer` in `env` reads a value of a variable that is a JSON
+/// document ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<T> {
     default: T,
@@ -47,8 +46,7 @@ pub trait Value: Sized + Clone {
 impl Value for u16 {
     const WHAT: &'static str = "a TCP port";
 
-    /// A port, or the first address of a list with its port, as Linkerd's proxy gets
-    /// it: `127.0.0.1:4140,[::1]:4140`.
+    /// A port, or the first address of a list with its port, as Linkerd's proxy gets it: `127.0.0.1:4140,[::1]:4140`.
     fn read(text: &str) -> Option<Self> {
         let first = text.split(',').next()?;
         let port = first
@@ -96,8 +94,7 @@ impl<T: Value> Setting<T> {
         set.unwrap_or_else(|| self.default.clone())
     }
 
-    /// The values that the pod sets for a container: those of the first source that has
-    /// any.
+    /// The values that the pod sets for a container: those of the first source that has any.
     pub(super) fn set_by(&self, subject: Subject<'_>) -> Vec<T> {
         let annotations = self
             .annotations

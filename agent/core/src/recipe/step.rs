@@ -16,8 +16,7 @@ pub enum Step {
     /// A signal to a process of the container.
     Signal {
         signal: Signal,
-        /// Name of the process (`/proc/<pid>/comm`); None for the container's
-        /// init process.
+        /// Name of the process (`/proc/<pid>/comm`); None for the container's init process.
         process: Option<String>,
     },
 }

@@ -17,8 +17,7 @@ pub struct Subject<'pod> {
 }
 
 impl<'pod> Subject<'pod> {
-    /// Whether these words stand one after the other in the command and its
-    /// arguments.
+    /// Whether these words stand one after the other in the command and its arguments.
     pub(super) fn has_words(self, words: &[String]) -> bool {
         let all = self.words();
         words.is_empty() || all.windows(words.len()).any(|window| window == words)
@@ -40,8 +39,7 @@ impl<'pod> Subject<'pod> {
         shell::script_at(&self.container.words).is_some()
     }
 
-    /// The value of a flag: `--port 1`, `--port=1`, or with one dash, as Go's
-    /// flags allow.
+    /// The value of a flag: `--port 1`, `--port=1`, or with one dash, as Go's flags allow.
     pub(super) fn flag(self, name: &str) -> Option<&'pod str> {
         let mut words = self.words().into_iter();
         while let Some(word) = words.next() {

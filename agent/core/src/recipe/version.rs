@@ -51,8 +51,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Whether a version is in the range. An unknown one counts as
-    /// newer than all.
+    /// Whether a version is in the range. An unknown one counts as newer than all.
     pub fn contain(self, version: Option<Version>) -> bool {
         let Some(version) = version else {
             return self.below.is_none();
@@ -61,8 +60,7 @@ impl Versions {
             && self.below.is_none_or(|below| version < below)
     }
 
-    /// The ranges between all ends of `ranges`, oldest first: each of `ranges`
-    /// holds all of one of them or nothing.
+    /// The ranges between all ends of `ranges`, oldest first: each of `ranges` holds all of one of them or nothing.
     pub(super) fn between(ranges: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let ranges = ranges.into_iter();
         let ends: BTreeSet<Version> = ranges

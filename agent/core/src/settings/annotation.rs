@@ -6,13 +6,11 @@ pub const PREFIX: &str = "usher.dev/";
 /// On the Node, as annotation or label: `observe`, `enforce` or `off`. Overrides the configuration.
 pub const MODE: &str = "usher.dev/mode";
 
-/// On the Node: overrides [`MODE`] for the quit capability. On a pod or a
-/// Namespace: `"false"` opts out.
+/// On the Node: overrides [`MODE`] for the quit capability. On a pod or a Namespace: `"false"` opts out.
 pub const QUIT: &str = "usher.dev/quit";
 
-/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a
-/// Namespace: `"start"` has the apps' first instruction wait as well as their
-/// connections, `"false"` opts out.
+/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a Namespace: `"start"` has the apps' first
+/// instruction wait as well as their connections, `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
 
 /// On a pod or a Namespace: how long connections wait at most.
@@ -21,24 +19,19 @@ pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
 /// On a pod or a Namespace: what happens at the deadline.
 pub const ON_DEADLINE: &str = "usher.dev/on-deadline";
 
-/// On a pod or a Namespace: whether connections wait again while a sidecar that
-/// ended is started again.
+/// On a pod or a Namespace: whether connections wait again while a sidecar that ended is started again.
 pub const HOLD_AGAIN: &str = "usher.dev/hold-again";
 
-/// On a pod: ports on loopback at which its sidecars listen, whatever recipes
-/// say.
+/// On a pod: ports on loopback at which its sidecars listen, whatever recipes say.
 pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
 
-/// On a pod: which of its containers are sidecars, or apps, whatever recipes
-/// say.
+/// On a pod: which of its containers are sidecars, or apps, whatever recipes say.
 pub const SIDECARS: &str = "usher.dev/sidecars";
 
-/// On a pod or a Namespace: wait between the end of the last app and the first
-/// request.
+/// On a pod or a Namespace: wait between the end of the last app and the first request.
 pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
 
-/// On a pod or a Namespace: how long sidecars drain before they are asked to
-/// quit.
+/// On a pod or a Namespace: how long sidecars drain before they are asked to quit.
 pub const DRAIN: &str = "usher.dev/drain";
 
 /// On a pod or a Namespace: whether a step that makes a good pod a failed one

@@ -1,5 +1,4 @@
-//! The configuration file: recipes of one's own, excluded namespaces, defaults,
-//! timings of the ladder.
+//! The configuration file: recipes of one's own, excluded namespaces, defaults, timings of the ladder.
 //!
 //! It is strict. An unknown key or a bad value is an error that names the
 //! file, the line and the key, and nothing of the file is used.
@@ -46,8 +45,7 @@ pub struct Defaults {
     pub quit_delay: Duration,
     /// How long sidecars that can drain do so before they are asked to quit.
     pub drain: Duration,
-    /// Whether a pod that succeeded may be made a failed one where nothing
-    /// else ends its sidecar.
+    /// Whether a pod that succeeded may be made a failed one where nothing else ends its sidecar.
     pub spoil: bool,
     /// Whether connections wait until a sidecar is ready.
     pub hold: bool,

@@ -1,8 +1,7 @@
 //! The settings of one pod: quit, hold and start.
 //!
-//! The pod's annotation overrides the Namespace's annotation, which overrides
-//! the Namespace's label of the same key, which overrides the configuration's
-//! default. An invalid value is reported and ignored.
+//! The pod's annotation overrides the Namespace's annotation, which overrides the Namespace's label of the same key,
+//! which overrides the configuration's default. An invalid value is reported and ignored.
 
 mod hold;
 mod ports;
@@ -199,9 +198,8 @@ fn on_deadline(text: &str) -> Option<OnDeadline> {
         .find(|known| known.as_str() == text)
 }
 
-/// Reads `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`,
-/// separated by commas. One that is wrong makes the whole list wrong: half a
-/// list may be the wrong half.
+/// Reads `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`, separated by commas. One that is wrong makes
+/// the whole list wrong: half a list may be the wrong half.
 fn named(text: &str) -> Option<BTreeMap<String, Named>> {
     let entries = text.split(',').map(str::trim);
     let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).collect();

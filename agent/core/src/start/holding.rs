@@ -76,8 +76,7 @@ impl<'engine> HoldReview<'engine> {
         wanted
     }
 
-    /// Reports the wanted starts of which the holder reported nothing: they
-    /// came before they could be held.
+    /// Reports the wanted starts of which the holder reported nothing: they came before they could be held.
     fn report_missed(self, starts: &mut Starts, actions: &mut Vec<Action>) {
         let mut missed: Vec<(String, ContainerId)> = Vec::new();
         for start in &starts.wanted {

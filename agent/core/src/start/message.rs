@@ -70,9 +70,6 @@ impl Order {
     }
 
     /// Decodes a message.
-    ///
-    /// # Errors
-    /// [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }
@@ -96,9 +93,6 @@ impl News {
     }
 
     /// Decodes a message.
-    ///
-    /// # Errors
-    /// [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }

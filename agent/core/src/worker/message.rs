@@ -164,8 +164,6 @@ impl Order {
         Ok(serde_json::to_vec(self)?)
     }
 
-    /// # Errors
-    /// [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }
@@ -178,8 +176,6 @@ impl Reply {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// # Errors
-    /// [`InvalidMessage`].
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }

@@ -46,9 +46,6 @@ impl Head {
     }
 
     /// Parses a head from the start of the received bytes; None while it is incomplete.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn read(bytes: &[u8], is_head_request: bool) -> Result<Option<Self>, Error> {
         const START: &[u8] = b"HTTP/1.";
         let known = bytes.len().min(START.len());

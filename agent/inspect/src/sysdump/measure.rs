@@ -29,9 +29,6 @@ pub struct NotATime {
 }
 
 /// Parses a size in bytes.
-///
-/// # Errors
-/// [`NotASize`].
 pub fn size(text: &str) -> Result<u64, NotASize> {
     let trimmed = text.trim();
     let unit = UNITS.iter().find(|(unit, _)| trimmed.ends_with(unit));
@@ -57,9 +54,6 @@ pub fn size_text(bytes: u64) -> String {
 }
 
 /// Parses a time, as milliseconds since 1970-01-01T00:00:00Z.
-///
-/// # Errors
-/// [`NotATime`].
 pub fn time(text: &str) -> Result<u64, NotATime> {
     let not_one = || NotATime {
         text: text.chars().take(64).collect(),

@@ -23,9 +23,6 @@ use crate::pods::pidfd::Pidfd;
 const CODE: u8 = 42;
 
 /// The kernel's release (`uname -r`).
-///
-/// # Errors
-/// When `/proc` is not readable.
 pub fn release() -> io::Result<String> {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     Ok(text.trim().to_owned())
@@ -63,9 +60,6 @@ pub fn writable(directory: &Path) -> io::Result<()> {
 
 /// The same for a directory that may not exist yet: then its nearest existing ancestor is checked. Returns the checked
 /// directory.
-///
-/// # Errors
-/// As [`writable`].
 pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
     let existing = directory
         .ancestors()
@@ -76,9 +70,6 @@ pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
 
 /// Waits for a child process by pidfd, and returns whether the kernel reported its exit status. Requires a tokio
 /// runtime on the thread; takes some milliseconds.
-///
-/// # Errors
-/// When the child cannot be started or opened.
 #[expect(unsafe_code, reason = "fork")]
 pub async fn process() -> io::Result<bool> {
     // SAFETY: the child makes one system call, which is allowed after a fork whatever other threads do.

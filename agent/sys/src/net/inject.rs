@@ -54,9 +54,6 @@ pub struct Injector {
 
 impl Injector {
     /// Opens the sockets. Needs `CAP_NET_RAW`.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         let ipv6 = match netns.raw_socket(AddressFamily::Inet6) {
             Err(netns::Error::Socket { source, .. })
@@ -76,8 +73,7 @@ impl Injector {
     /// (`EPERM`), as the gate does for a port that is still held.
     ///
     /// # Errors
-    /// [`Error::NoIpv6`] or [`Error::Send`], also where the socket's buffer is
-    /// full; nothing waits here.
+    /// [`Error::NoIpv6`] or [`Error::Send`], also where the socket's buffer is full; nothing waits here.
     pub fn send(&self, packet: &[u8], destination: SocketAddr) -> Result<bool, Error> {
         let sent = match destination {
             SocketAddr::V4(to) => {

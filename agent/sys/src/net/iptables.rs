@@ -57,9 +57,6 @@ impl Error {
 
 /// An upper bound of what a packet on loopback evaluates, in the unit of
 /// [`nft::Cost`](crate::net::nft::Cost::evaluations). 0 without tables, `u64::MAX` for more than 20,000 rules.
-///
-/// # Errors
-/// [`Error`].
 pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
     let mut filter = PacketFilter::default();
     let mut rules = 0;

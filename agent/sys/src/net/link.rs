@@ -75,9 +75,6 @@ pub struct Links {
 
 impl Links {
     /// Opens a netlink socket in the namespace.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         Ok(Self {
             socket: netns.netlink(Protocol::Route)?,
@@ -86,9 +83,6 @@ impl Links {
     }
 
     /// Lists everything.
-    ///
-    /// # Errors
-    /// [`Error::Dump`].
     pub fn network(&self) -> Result<Network, Error> {
         let mut links = self.links()?;
         let addresses = self.assigned()?;
@@ -112,17 +106,11 @@ impl Links {
     }
 
     /// Lists the interfaces, without their addresses.
-    ///
-    /// # Errors
-    /// [`Error::Dump`].
     pub fn interfaces(&self) -> Result<Vec<Interface>, Error> {
         self.links().map(|list| list.items)
     }
 
     /// Lists the addresses of all interfaces.
-    ///
-    /// # Errors
-    /// [`Error::Dump`].
     pub fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
         let addresses = self.assigned()?.items.into_iter();
         Ok(addresses.map(|(_index, prefix)| prefix.address).collect())

@@ -87,9 +87,6 @@ pub struct Netns {
 
 impl Netns {
     /// Opens the current namespace of a process. Check afterwards that `pid` is still the same process.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
     pub fn of_process(proc: &ProcRoot, pid: Pid) -> Result<Self, Error> {
         let path = proc.path(pid, "ns/net");
         let open = || -> io::Result<Self> {
@@ -101,9 +98,6 @@ impl Netns {
     }
 
     /// Opens the namespace of a socket (`SIOCGSKNS`, Linux 4.10). Needs `CAP_NET_ADMIN` in the user namespace that owns it.
-    ///
-    /// # Errors
-    /// [`Error::Given`].
     #[expect(unsafe_code, reason = "an ioctl that returns a descriptor")]
     pub fn of_socket(socket: &OwnedFd) -> Result<Self, Error> {
         // SAFETY: the descriptor is open, and the request takes no argument.
@@ -155,9 +149,6 @@ impl Netns {
 
     /// Opens a non-blocking TCP socket in the namespace, which no hold of usher holds or counts
     /// ([`SOCKET_PRIORITY`]). Takes about 50 µs, in which the calling thread waits.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
         self.socket(|| {
             let opened = socket(family, SockType::Stream, FLAGS, None)?;
@@ -169,27 +160,18 @@ impl Netns {
 
     /// Opens a non-blocking socket that sends whole IP packets, including the header
     /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs `CAP_NET_RAW`.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn raw_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, SockProtocol::Raw)?))
     }
 
     /// Opens a non-blocking socket for copies of packets, which receives none until it is bound
     /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)). Needs `CAP_NET_RAW`.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn packet_socket(&self) -> Result<OwnedFd, Error> {
         let family = AddressFamily::Packet;
         self.socket(|| Ok(socket(family, SockType::Raw, FLAGS, None)?))
     }
 
     /// Opens a netlink socket in the namespace. Its requests concern this namespace only.
-    ///
-    /// # Errors
-    /// [`Error::Enter`], [`Error::Socket`] or [`Error::Thread`].
     pub fn netlink(&self, protocol: Protocol) -> Result<Socket, Error> {
         self.socket(|| Socket::open(protocol))
     }

@@ -139,9 +139,6 @@ pub struct Log {
 
 impl Log {
     /// Binds the group. Requires a tokio runtime on the thread; call it before the rules exist.
-    ///
-    /// # Errors
-    /// [`Error::Open`], [`Error::Bind`] or [`Error::Prepare`].
     pub fn bind(netns: &Netns, group: u16) -> Result<Self, Error> {
         let socket = netns.netlink(Protocol::Netfilter)?;
         let prepare = |source| Error::Prepare { group, source };
@@ -162,9 +159,6 @@ impl Log {
     }
 
     /// Waits for packets and passes up to 1,024 of them to `take`. Dropping the future loses none.
-    ///
-    /// # Errors
-    /// [`Error::Receive`].
     pub async fn receive(&mut self, mut take: impl FnMut(Packet<'_>)) -> Result<(), Error> {
         let guard = self.socket.readable().await;
         let mut guard = guard.map_err(receive_error(self.group))?;
@@ -181,9 +175,6 @@ impl Log {
     }
 
     /// Passes up to 1,024 waiting packets to `take`, without waiting for more.
-    ///
-    /// # Errors
-    /// [`Error::Receive`].
     pub fn drain(&mut self, mut take: impl FnMut(Packet<'_>)) -> Result<(), Error> {
         read(self.socket.get_ref(), &mut self.buffer[..], &mut take)
             .map(drop)

@@ -86,9 +86,6 @@ pub struct Queue {
 
 impl Queue {
     /// Creates the queue. Until then a rule with `bypass` passes all packets.
-    ///
-    /// # Errors
-    /// [`Error::Open`], [`Error::Prepare`] or [`Error::Bind`].
     pub fn bind(netns: &Netns, queue: u16) -> Result<Self, Error> {
         let socket = netns.netlink(Protocol::Netfilter)?;
         socket
@@ -104,9 +101,6 @@ impl Queue {
     }
 
     /// Releases all queued packets in the order of their arrival. Can be repeated for packets that arrived later.
-    ///
-    /// # Errors
-    /// [`Error::Accept`].
     pub fn accept_all(&self) -> Result<(), Error> {
         // Without an acknowledgement: it would follow the notifications of all packets, and be lost where they fill
         // the buffer. The kernel rejects the verdict on an empty queue, which is not read.

@@ -140,9 +140,6 @@ pub fn install(socket: &Socket, ruleset: &Ruleset) -> Result<(), NftError> {
 }
 
 /// Deletes the table with its content, and returns whether it existed.
-///
-/// # Errors
-/// [`NftError`].
 pub fn delete_table(socket: &Socket) -> Result<bool, NftError> {
     let mut batch = Batch::new();
     batch.delete_table();
@@ -206,9 +203,6 @@ fn renew_element(
 }
 
 /// Whether the table exists, whatever it contains. A kernel without nftables has none.
-///
-/// # Errors
-/// [`NftError`].
 pub fn exists(socket: &Socket) -> Result<bool, NftError> {
     // The error of nfnetlink for an absent subsystem.
     let no_tables = |error: &NftError| error.source.raw_os_error() == Some(Errno::EINVAL as i32);
@@ -219,9 +213,6 @@ pub fn exists(socket: &Socket) -> Result<bool, NftError> {
 }
 
 /// Reads the table back; None where there is none.
-///
-/// # Errors
-/// [`NftError`].
 pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
     match dump::table(socket) {
         Err(error) if error.is_not_there() => Ok(None),
@@ -230,9 +221,6 @@ pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
 }
 
 /// Packets that the gate has counted: connection attempts with their retransmissions. 0 where there is no table.
-///
-/// # Errors
-/// [`NftError`].
 pub fn count_held(socket: &Socket) -> Result<u64, NftError> {
     Ok(dump::rules(socket)?.packets)
 }

@@ -4,12 +4,10 @@
 //! cgroups of the pod's containers are read. A result counts only if the process is still in its container afterwards,
 //! because its pid may have been reused.
 //!
-//! There are two sources for the numbers
-//! ([proc_pid_fd(5)](https://man7.org/linux/man-pages/man5/proc_pid_fd.5.html),
-//! [proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)).
-//! The links in `/proc/PID/fd` are faster, but only the process's own user may list them, or root with
-//! `CAP_DAC_READ_SEARCH`. `/proc/PID/fdinfo` has the numbers since Linux 5.14, for processes with `CAP_SYS_PTRACE`.
-//! Neither opens a file of the process.
+//! There are two sources for the numbers ([proc_pid_fd(5)](https://man7.org/linux/man-pages/man5/proc_pid_fd.5.html),
+//! [proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)). The links in `/proc/PID/fd` are
+//! faster, but only the process's own user may list them, or root with `CAP_DAC_READ_SEARCH`. `/proc/PID/fdinfo` has
+//! the numbers since Linux 5.14, for processes with `CAP_SYS_PTRACE`. Neither opens a file of the process.
 //!
 //! Everything is bounded; [`Owners`] reports what is left out.
 

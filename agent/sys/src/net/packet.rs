@@ -1,5 +1,4 @@
-//! Copies of the packets of a network namespace
-//! ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
+//! Copies of the packets of a network namespace ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
 //!
 //! A [`Tap`] is one socket for all interfaces of the namespace. The kernel runs the filter before it copies, writes
 //! accepted packets into a ring that it shares with this process (`TPACKET_V3`, Linux 3.2;
@@ -179,9 +178,6 @@ impl Tap {
     }
 
     /// The interfaces that the namespace has now.
-    ///
-    /// # Errors
-    /// [`Error::Open`] and [`Error::Interfaces`].
     pub fn interfaces(netns: &Netns) -> Result<Vec<Interface>, Error> {
         let interfaces = Links::open(netns)?.interfaces()?;
         Ok(interfaces
@@ -209,17 +205,11 @@ impl Tap {
     }
 
     /// Stops copying. Packets in the ring can still be read.
-    ///
-    /// # Errors
-    /// [`Error::Set`].
     pub fn close(&mut self) -> Result<(), Error> {
         option::attach(&self.socket, &[Instruction::REFUSE])
     }
 
     /// The kernel's counters.
-    ///
-    /// # Errors
-    /// [`Error::Statistics`].
     pub fn statistics(&mut self) -> Result<Statistics, Error> {
         // The kernel resets its counters with each reply.
         let (accepted, dropped) = option::statistics(&self.socket).map_err(Error::Statistics)?;
@@ -230,9 +220,6 @@ impl Tap {
 
     /// Waits at most `limit` for packets, for `stop` to become readable, and for the reader of `written`, a pipe, to
     /// close it.
-    ///
-    /// # Errors
-    /// [`Error::Wait`].
     pub fn wait(
         &self,
         stop: BorrowedFd<'_>,

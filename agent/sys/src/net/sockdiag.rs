@@ -1,9 +1,7 @@
 //! Sockets of a network namespace: all of them ([`Sockets::dump`]), or a single one, looked up as the kernel does for
-//! an incoming packet
-//! ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
-//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)).
-//! A lookup reads a few hash buckets, however many sockets are open on the node, and the owner of the socket does not
-//! notice it.
+//! an incoming packet ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
+//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)). A lookup reads a
+//! few hash buckets, however many sockets are open on the node, and the owner of the socket does not notice it.
 //!
 //! Needs no privilege. A kernel without the modules `inet_diag` and `tcp_diag` finds nothing (`ENOENT`, as for an
 //! absent socket), so [`Sockets::is_supported`] uses a dump. Requests and replies are encoded here:
@@ -99,9 +97,6 @@ pub struct Sockets {
 
 impl Sockets {
     /// Opens a netlink socket in the namespace.
-    ///
-    /// # Errors
-    /// [`Error::Open`].
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         Ok(Self {
             socket: netns.netlink(Protocol::SockDiag)?,
@@ -111,9 +106,6 @@ impl Sockets {
 
     /// Whether a connection to this port of 127.0.0.1 or ::1 would reach a listener, including one at a wildcard
     /// address.
-    ///
-    /// # Errors
-    /// [`Error::Listener`].
     pub fn listens(&mut self, port: u16) -> Result<bool, Error> {
         let loopbacks: [(IpAddr, IpAddr); 2] = [
             (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()),
@@ -138,9 +130,6 @@ impl Sockets {
 
     /// The state of a connection's socket; None where there is none. A socket that its owner has bound to an interface
     /// is not found.
-    ///
-    /// # Errors
-    /// [`Error::Connection`].
     pub fn state(&mut self, connection: Connection) -> Result<Option<State>, Error> {
         self.look_up(connection, 0)
             .map_err(|source| Error::Connection { connection, source })
@@ -148,9 +137,6 @@ impl Sockets {
 
     /// Whether the kernel has the modules. Dumps all TCP sockets in none of the states, which distinguishes "no
     /// sockets" from "no module".
-    ///
-    /// # Errors
-    /// [`Error::Support`].
     pub fn is_supported(&mut self) -> Result<bool, Error> {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let connection = Connection {

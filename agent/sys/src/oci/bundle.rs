@@ -55,9 +55,6 @@ pub struct Bundles {
 impl Bundles {
     /// Watches from now on. Requires a tokio runtime on the thread. An absent directory is waited for. Existing
     /// bundles are reported only by [`Self::unstarted`] and [`Self::follow`].
-    ///
-    /// # Errors
-    /// [`Error::Watch`], [`Error::List`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let watches = Watches::open().map_err(|source| Error::watch(path, source))?;
         let mut bundles = Self {
@@ -104,9 +101,6 @@ impl Bundles {
     }
 
     /// Existing bundles without a process: those of containers that are being started.
-    ///
-    /// # Errors
-    /// As [`Self::next`].
     pub fn unstarted(&mut self) -> Result<Vec<Observation>, Error> {
         let all: Vec<ContainerId> = self.entries.keys().cloned().collect();
         let mut observations = Vec::new();
@@ -123,9 +117,6 @@ impl Bundles {
 
     /// Reports the mount and the first process of a container from now on, including existing ones;
     /// [`Observation::Removed`] if the bundle does not exist.
-    ///
-    /// # Errors
-    /// [`Error::Mounts`].
     pub fn follow(&mut self, id: &ContainerId) -> Result<Vec<Observation>, Error> {
         let Ok(bundle) = self.directory(id) else {
             // A removal that is still in the queue is reported only once.

@@ -62,9 +62,6 @@ pub struct Group {
 
 impl Group {
     /// Opens a group and checks the kernel's support: a mark on this program is added and removed.
-    ///
-    /// # Errors
-    /// [`Error::Permission`], [`Error::Groups`], [`Error::Unsupported`].
     pub fn open() -> Result<Self, Error> {
         let flags = InitFlags::FAN_CLASS_CONTENT
             | InitFlags::FAN_UNLIMITED_QUEUE
@@ -98,9 +95,6 @@ impl Group {
     }
 
     /// Removes a mark; an absent one is no error. Waiting execs keep waiting.
-    ///
-    /// # Errors
-    /// [`Error::Call`].
     pub fn unmark(&self, kind: Mark, fd: BorrowedFd<'_>) -> Result<(), Error> {
         match self.change(MarkFlags::FAN_MARK_REMOVE | kind.flag(), fd) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
@@ -109,9 +103,6 @@ impl Group {
     }
 
     /// Removes all marks. Waiting execs keep waiting.
-    ///
-    /// # Errors
-    /// [`Error::Call`].
     pub fn unmark_all(&self) -> Result<(), Error> {
         for kind in [Mark::FileSystem, Mark::Mount] {
             let flags = MarkFlags::FAN_MARK_FLUSH | kind.flag();
@@ -133,8 +124,7 @@ impl Group {
     /// Passes up to 64 waiting execs to `take`, without waiting for more.
     ///
     /// # Errors
-    /// [`Error::Denied`], after which it may be called again at once;
-    /// [`Error::Call`].
+    /// [`Error::Denied`], after which it may be called again at once; [`Error::Call`].
     pub fn read(&self, mut take: impl FnMut(Exec)) -> Result<(), Error> {
         let mut event = [0; EVENT];
         for _ in 0..TOGETHER {

@@ -143,9 +143,6 @@ impl Tree {
     }
 
     /// The same, and lists the whole tree where a watch is missing.
-    ///
-    /// # Errors
-    /// As [`Tree::drain`].
     pub fn settle(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         let (mut changes, mut errors) = self.drain()?;
         if self.relist_at.is_some() {

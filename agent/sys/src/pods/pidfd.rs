@@ -2,8 +2,7 @@
 //! not children of this one.
 //!
 //! [pidfd_open(2)](https://man7.org/linux/man-pages/man2/pidfd_open.2.html) (Linux 5.3) and the ioctl `PIDFD_GET_INFO`
-//! with `PIDFD_INFO_EXIT`
-//! (Linux 6.15,
+//! with `PIDFD_INFO_EXIT` (Linux 6.15,
 //! [include/uapi/linux/pidfd.h](https://github.com/torvalds/linux/blob/v6.15/include/uapi/linux/pidfd.h)).
 //!
 //! A pidfd becomes readable when its process is a zombie, and reports a hang-up when the parent has reaped it; the

@@ -63,9 +63,6 @@ impl ProcRoot {
     }
 
     /// All processes, in no particular order; any of them may end at any time.
-    ///
-    /// # Errors
-    /// [`Error::Read`] when the directory cannot be listed.
     pub fn pids(&self) -> Result<impl Iterator<Item = Pid> + use<>, Error> {
         let entries = fs::read_dir(&self.0).map_err(|source| Error::Read {
             path: self.0.clone(),
@@ -76,9 +73,6 @@ impl ProcRoot {
     }
 
     /// The properties of `pid` that the choice of an init process depends on; None when it has ended.
-    ///
-    /// # Errors
-    /// [`Error`] when the process exists and is not readable.
     pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
         let path = self.0.join(pid.to_string());
         let read = || {
@@ -98,9 +92,6 @@ impl ProcRoot {
     }
 
     /// The name of a process (`comm`); None when it has ended.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let text = self.read(&self.path(pid, "comm"))?;
         Ok(text.map(|name| name.trim_end_matches('\n').to_owned()))
@@ -108,9 +99,6 @@ impl ProcRoot {
 
     /// The value of a variable in the initial environment of a process; None without the variable or after the end of
     /// the process.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn variable(&self, pid: Pid, name: &str) -> Result<Option<String>, Error> {
         let environment = self.environment(pid)?;
         let mut variables = environment.split(|byte| *byte == 0);
@@ -163,9 +151,6 @@ impl ProcRoot {
     }
 
     /// Whether a process is in the cgroup of this container; false when it has ended.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn is_in(&self, pid: Pid, key: &ContainerKey) -> Result<bool, Error> {
         let text = self.read(&self.path(pid, "cgroup"))?;
         let found = text.as_deref().and_then(cgroup::of_process);
@@ -173,12 +158,8 @@ impl ProcRoot {
     }
 
     /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it
-    /// in a flag of the task
-    /// ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)), which is readable
-    /// without privileges.
-    ///
-    /// # Errors
-    /// [`Error::Form`].
+    /// in a flag of the task ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)),
+    /// which is readable without privileges.
     pub fn has_executed(&self, pid: Pid) -> Result<Option<bool>, Error> {
         let forked = StatFlags::PF_FORKNOEXEC.bits();
         let stat = self.stat(pid)?;

@@ -16,9 +16,6 @@ pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>
 }
 
 /// Registers `fd` for other events.
-///
-/// # Errors
-/// As [`register`].
 #[expect(
     unsafe_code,
     reason = "tokio's safe constructors are deprecated: they trust every AsRawFd to keep its descriptor"

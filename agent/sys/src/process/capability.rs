@@ -66,20 +66,13 @@ pub fn keep_only(needed: &[Needed]) -> Result<(), Error> {
     caps::set(None, CapSet::Permitted, &kept).map_err(failed("permitted"))
 }
 
-/// Makes this process non-dumpable: only a process that may trace all others can read its memory, and the kernel
-/// writes no core of it
-/// ([PR_SET_DUMPABLE](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)).
-///
-/// # Errors
-/// [`Error::Dumpable`].
+/// Makes this process non-dumpable: only a process that may trace all others can read its memory, and the kernel writes
+/// no core of it ([PR_SET_DUMPABLE](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)).
 pub fn conceal() -> Result<(), Error> {
     prctl::set_dumpable(false).map_err(|errno: Errno| Error::Dumpable(errno.into()))
 }
 
 /// The effective capabilities of this thread in Kubernetes' notation: `NET_ADMIN`.
-///
-/// # Errors
-/// [`Error::Set`].
 pub fn effective() -> Result<BTreeSet<String>, Error> {
     let set = caps::read(None, CapSet::Effective).map_err(failed("effective"))?;
     let name = |capability: &Capability| {

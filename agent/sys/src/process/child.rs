@@ -41,9 +41,6 @@ pub struct ChildProcess {
 
 impl Launch {
     /// Starts the process, with its end of the socket as standard input.
-    ///
-    /// # Errors
-    /// Any [`Error`].
     pub fn start(&self) -> Result<ChildProcess, Error> {
         let (ours, theirs) = Connection::pair()?;
         let process = Command::new(PROGRAM)

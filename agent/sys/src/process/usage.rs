@@ -33,9 +33,6 @@ pub struct Usage {
 
 impl Usage {
     /// Reads the current usage.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn own() -> Result<Self, Error> {
         let process = Process::myself()?;
         let stat = process.stat()?;

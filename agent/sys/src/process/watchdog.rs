@@ -42,17 +42,11 @@ impl Watchdog {
 
     /// Kills the process after this time, unless the timer is armed again or disarmed before. Zero means the shortest
     /// time, because 0 would disarm.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn arm(&mut self, after: Duration) -> Result<(), Error> {
         self.set(after.max(Duration::from_nanos(1)))
     }
 
     /// Disarms the timer.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn disarm(&mut self) -> Result<(), Error> {
         self.set(Duration::ZERO)
     }

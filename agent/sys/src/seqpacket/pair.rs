@@ -17,9 +17,6 @@ use crate::pods::readiness::register_for;
 impl Connection {
     /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and one for another
     /// process.
-    ///
-    /// # Errors
-    /// [`Error::Connection`].
     pub fn pair() -> Result<(Self, Plain), Error> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let ends = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags);
@@ -28,9 +25,6 @@ impl Connection {
     }
 
     /// Takes an end that another process passed. Requires a tokio runtime on the thread.
-    ///
-    /// # Errors
-    /// [`Error::Connection`].
     pub fn adopt(end: OwnedFd) -> Result<Self, Error> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let fd = register_for(end, interest).map_err(|source| Error::Connection {

@@ -118,9 +118,6 @@ impl Target {
     }
 
     /// The pod's network namespace; with hostNetwork the node's own.
-    ///
-    /// # Errors
-    /// When no process is left, or the kernel refuses.
     pub(crate) fn netns(&self, node: &Node) -> Result<Netns, Failure> {
         let pod = self.display_name();
         let mut refused = None;

@@ -28,24 +28,19 @@ const MAX_BUFFER: u64 = 256 * 1024 * 1024;
 
 /// Capture the packets of a pod, as tcpdump in the pod would
 ///
-/// Nothing runs in the pod: the kernel copies packets to a socket in the pod's
-/// network namespace. By default each packet is printed as a line. With -w the
-/// packets are written as pcapng, for Wireshark and tshark; a comment at the
+/// Nothing runs in the pod: the kernel copies packets to a socket in the pod's network namespace. By default each
+/// packet is printed as a line. With -w the packets are written as pcapng, for Wireshark and tshark; a comment at the
 /// first packet of each connection names the container that listens:
 ///
 ///   kubectl exec -n usher ds/usher -- usher capture shop/report -w - | wireshark -k -i -
 ///
-/// Packets on loopback are captured once, when they are received. Values of one
-/// flag are alternatives (--port 80,443); different flags must all match. The
-/// capture ends at the first of --count, --duration and --size, at SIGINT or
-/// SIGTERM, or when the reader of standard output exits. It then reports the
-/// number of packets captured, and of those that the kernel dropped. Needs
-/// CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_RAW, which the agent's container
-/// has.
+/// Packets on loopback are captured once, when they are received. Values of one flag are alternatives (--port 80,443);
+/// different flags must all match. The capture ends at the first of --count, --duration and --size, at SIGINT or
+/// SIGTERM, or when the reader of standard output exits. It then reports the number of packets captured, and of those
+/// that the kernel dropped. Needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_NET_RAW, which the agent's container has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part
-    /// of its name
+    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
     #[arg(value_name = "POD")]
     pub(super) pod: String,
 

@@ -31,9 +31,6 @@ enum From {
 
 impl Lines {
     /// New decisions from the agent.
-    ///
-    /// # Errors
-    /// If the agent does not reply.
     pub(crate) async fn of_agent(agent: &Client) -> Result<Self, Failure> {
         let body = agent.stream("/v1/watch").await?;
         let rest = Vec::new();
@@ -46,9 +43,6 @@ impl Lines {
     }
 
     /// New entries of the timeline's file.
-    ///
-    /// # Errors
-    /// If the directory cannot be watched.
     pub(super) fn of_journal(run_dir: &Path) -> Result<Self, Failure> {
         Ok(Self {
             from: From::Journal(Journal::open(run_dir)?),
@@ -65,9 +59,6 @@ impl Lines {
     }
 
     /// The next line. It is cancel safe: a dropped future loses no line.
-    ///
-    /// # Errors
-    /// If there are no more.
     pub(crate) async fn next(&mut self) -> Result<WatchLine, Failure> {
         loop {
             if let Some(entry) = self.history.pop_front() {

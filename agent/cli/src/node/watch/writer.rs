@@ -20,8 +20,6 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// # Errors
-    /// When there can be no thread.
     pub(super) fn start() -> Result<Self, Failure> {
         let (texts, to_write) = mpsc::channel(1);
         let (results, written) = mpsc::channel(1);
@@ -33,9 +31,6 @@ impl Writer {
     }
 
     /// Writes a part of the answer. Nothing more is to be written where this is not waited for to its end.
-    ///
-    /// # Errors
-    /// When it cannot be written, or no reader is left.
     pub(super) async fn write(&mut self, text: String) -> io::Result<()> {
         self.give(Text::Answer(text)).await
     }

@@ -31,9 +31,6 @@ use crate::{
 const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Explains a pod.
-///
-/// # Errors
-/// If the name does not match exactly one pod, or the kubelet does not reply.
 pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
     let node = &source.node;
     let mut gaps = Vec::new();

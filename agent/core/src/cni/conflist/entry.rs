@@ -18,9 +18,6 @@ pub struct Entry {
 
 impl Entry {
     /// Takes the object as it is to stand in the list, without `cniVersion`: the list has one for all.
-    ///
-    /// # Errors
-    /// When it is no object with a `type`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let at = document::object(text)?;
         let members = json_span::members(text, &at).map_err(Error::Json)?;

@@ -31,9 +31,6 @@ pub enum InvalidArguments {
 }
 
 /// The pod that the arguments name. Keys of others are ignored, and of a key that is there twice the last counts.
-///
-/// # Errors
-/// [`InvalidArguments`].
 pub fn pod(arguments: &str) -> Result<PodName, InvalidArguments> {
     let value = |key: &'static str| {
         let pairs = arguments.rsplit(';');

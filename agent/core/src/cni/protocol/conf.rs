@@ -59,9 +59,6 @@ impl OwnPod {
 
 impl<'a> Conf<'a> {
     /// Reads it.
-    ///
-    /// # Errors
-    /// When it is no JSON object.
     pub fn read(text: &'a str) -> Result<Self, Failure> {
         let refused = |details: String| Failure {
             code: Code::Decode,

@@ -4,8 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{Element, Entry, Key, Rule, Ruleset};
 
-/// Two times that differ by less are the same: the kernel keeps them in ticks,
-/// of 10 ms at most.
+/// Two times that differ by less are the same: the kernel keeps them in ticks, of 10 ms at most.
 const TICK: Duration = Duration::from_millis(10);
 
 /// What has to change in a table.
@@ -48,9 +47,8 @@ impl fmt::Display for Piece {
     }
 }
 
-/// Compares tables. The order of rules counts, that of sets, elements and
-/// chains does not. An element that has another time than wanted is both missing
-/// and surplus.
+/// Compares tables. The order of rules counts, that of sets, elements and chains does not. An element that has another
+/// time than wanted is both missing and surplus.
 pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
     Diff {
         missing: beyond(wanted, found),

@@ -50,8 +50,7 @@ impl Ruleset {
     }
 }
 
-/// Each port once, with its longest time in whole milliseconds, as the kernel
-/// counts.
+/// Each port once, with its longest time in whole milliseconds, as the kernel counts.
 fn held_ports(ports: &[HeldPort]) -> BTreeMap<u16, Duration> {
     let mut held_ports = BTreeMap::new();
     for held_port in ports

@@ -1,6 +1,5 @@
-//! Rules as `nft list table inet usher` writes them, without the time that the
-//! elements have left and with counters at zero
-//! ([nft(8)](https://www.netfilter.org/projects/nftables/manpage.html)).
+//! Rules as `nft list table inet usher` writes them, without the time that the elements have left and with counters at
+//! zero ([nft(8)](https://www.netfilter.org/projects/nftables/manpage.html)).
 
 use std::{
     fmt::{self, Display, Formatter},

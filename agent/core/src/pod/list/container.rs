@@ -144,9 +144,8 @@ impl RawContainer<'_> {
                             codes: codes.values,
                             whole_pod,
                         },
-                        // A rule about something that this version does not
-                        // know may apply to any code: nothing is ended for
-                        // good by it.
+                        // A rule about something that this version does not know may apply to any code: nothing is
+                        // ended for good by it.
                         None => RestartRule {
                             within: false,
                             codes: Vec::new(),

@@ -90,9 +90,6 @@ enum Shape {
 
 impl Splitter {
     /// Reads bytes until a pod is complete or no bytes are left; the bytes that were read are removed from `chunk`.
-    ///
-    /// # Errors
-    /// When the bytes are not those of a list of pods.
     pub(super) fn next(&mut self, chunk: &mut &[u8]) -> Result<Option<Element<'_>>, NotAPodList> {
         while let Some(&byte) = chunk.first() {
             let blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
@@ -136,9 +133,6 @@ impl Splitter {
     }
 
     /// Accepts the end of the bytes.
-    ///
-    /// # Errors
-    /// When the list is not complete.
     pub(super) fn finish(&self) -> Result<(), NotAPodList> {
         match self.place {
             Place::AfterList => Ok(()),

@@ -248,10 +248,9 @@ impl Runs {
         })
     }
 
-    /// Forgets ended runs that a newer run of the same container replaced,
-    /// once it is known how they ended, and all but the newest of those that
-    /// have no name. Before the kubelet has listed the pod its rules are not
-    /// known, and each of them may tell something.
+    /// Forgets ended runs that a newer run of the same container replaced, once it is known how they ended, and all but
+    /// the newest of those that have no name. Before the kubelet has listed the pod its rules are not known, and each
+    /// of them may tell something.
     fn prune(&mut self) {
         let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
             .iter()

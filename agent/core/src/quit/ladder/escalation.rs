@@ -20,8 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Escalation {
     pub(super) run: ContainerId,
-    /// As it was when the first step was due: a configuration that is reloaded
-    /// in between counts for the next run.
+    /// As it was when the first step was due: a configuration that is reloaded in between counts for the next run.
     ladder: Vec<LadderStep>,
     /// How many runs of the sidecar usher has terminated, this one included.
     pub(super) runs: usize,

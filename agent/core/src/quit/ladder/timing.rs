@@ -18,8 +18,7 @@ const LAST_RETRY: Duration = Duration::from_millis(250);
 /// node: a request in between panics in its handler, and pilot-agent runs on as if it had received no request
 /// ([`SkipDrain`](https://github.com/istio/istio/blob/1.26.0/pkg/istio-agent/agent.go)).
 const FIRST_AGAIN: Duration = Duration::from_millis(100);
-/// How often a refused connection is retried with a sidecar that has run for long
-/// enough to listen.
+/// How often a refused connection is retried with a sidecar that has run for long enough to listen.
 const REFUSED_RETRIES: u32 = 3;
 /// How long the port of a step may have no listener before the next request of the ladder is tried as well: Istio's status
 /// port is open some 100 ms before Envoy's admin port, which ends the sidecar without a drain.

@@ -12,8 +12,7 @@ pub struct PortList {
     pub annotations: Vec<String>,
     pub args: Vec<String>,
     pub env: Vec<String>,
-    /// The text of an entry after which its address begins; an entry without it has no
-    /// port.
+    /// The text of an entry after which its address begins; an entry without it has no port.
     pub after: Option<String>,
 }
 

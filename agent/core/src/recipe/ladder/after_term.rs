@@ -23,9 +23,6 @@ pub struct AfterTerm {
 
 impl Recipe {
     /// The steps that make this container quit after SIGTERM, in the recipe's order.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub(crate) fn after_term_ladder(
         &self,
         subject: Subject<'_>,

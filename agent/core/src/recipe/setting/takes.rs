@@ -12,8 +12,7 @@ use serde::{
 
 use super::{Setting, Sources, Subject};
 
-/// Times that add up: Dapr blocks its shutdown for one setting, and ends gracefully for
-/// another.
+/// Times that add up: Dapr blocks its shutdown for one setting, and ends gracefully for another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Takes(Vec<Setting<Duration>>);
 

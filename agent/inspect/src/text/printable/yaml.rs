@@ -15,9 +15,6 @@ use super::{escape, is_harmless};
 const NOT_PRINTABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 
 /// Serializes a value.
-///
-/// # Errors
-/// When the value has no form in YAML, such as a map with lists as keys.
 pub fn write(value: &impl Serialize) -> Result<String, Error> {
     let options = ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(value, options)?;

@@ -31,9 +31,6 @@ pub struct Scan {
 }
 
 /// Scans all processes except the host's first, which some machines hide even from root.
-///
-/// # Errors
-/// When the processes cannot be listed.
 pub fn scan(proc: &ProcRoot) -> Result<Scan, proc::Error> {
     let mut scan = Scan::default();
     for pid in proc.pids()?.filter(|pid| pid.0 > 1) {

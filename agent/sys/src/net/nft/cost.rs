@@ -83,9 +83,6 @@ fn has_no_nftables(error: &NftError) -> bool {
 }
 
 /// The generation of the rules: the same number means that no rule has changed since. 0 for a kernel without nftables.
-///
-/// # Errors
-/// [`NftError`].
 pub fn generation(socket: &Socket) -> Result<u32, NftError> {
     let mut generation = 0;
     let deadline = Instant::now() + DEADLINE;

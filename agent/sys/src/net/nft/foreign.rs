@@ -101,9 +101,6 @@ struct Collector {
 }
 
 /// Lists foreign chains. A kernel without nftables has none.
-///
-/// # Errors
-/// [`NftError`].
 pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
     let mut found = Collector::default();
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {

@@ -66,9 +66,6 @@ pub struct Dumped {
 
 impl Sockets {
     /// Passes every socket to `take`.
-    ///
-    /// # Errors
-    /// [`Error::Dump`].
     pub fn dump(&mut self, wanted: &Wanted, mut take: impl FnMut(Socket)) -> Result<Dumped, Error> {
         let mut dumped = Dumped::default();
         for protocol in &wanted.protocols {

@@ -45,8 +45,7 @@ impl Changes {
     }
 }
 
-/// Checks the root file system of a bundle; None before it is mounted. The error is the reason why it cannot be
-/// marked.
+/// Checks the root file system of a bundle; None before it is mounted. The error is the reason why it cannot be marked.
 pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
     let there = statx::at(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW, libc::STATX_MNT_ID);
     match there.map(|there| is_root(&there)) {

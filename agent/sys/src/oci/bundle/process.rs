@@ -72,9 +72,6 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Whether mounts of the runtime below `dir` are visible to this process, also when the directory does not exist yet:
 /// in the mount namespace of the node, or one with mount propagation.
-///
-/// # Errors
-/// The reason as a text.
 pub fn visible(dir: &Path) -> Result<(), String> {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     if let (Ok(own), Ok(node)) = (namespace("thread-self"), namespace("1"))

@@ -19,8 +19,7 @@ const STAGES: Duration = Duration::from_secs(180);
 /// How long a process must have been the oldest one to count as the init process. Applies where none is pid 1 of a pid
 /// namespace and the mounts do not show it either, as in a sandbox whose pod shares its pid namespace. The runtime's
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
-/// node's root as well.
-/// seconds on a busy one, so it must have left the node's root as well.
+/// node's root as well. seconds on a busy one, so it must have left the node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Processes that are read without a pause, about 2 ms: the thread does nothing else in that time, and a container may
 /// have tens of thousands.

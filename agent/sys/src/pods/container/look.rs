@@ -21,9 +21,6 @@ pub struct Look {
 }
 
 /// Reads a container. The init process of a container that is being started may still be one of the runtime's.
-///
-/// # Errors
-/// [`Error`] when the processes exist and are not readable.
 pub fn look(proc: &ProcRoot, key: &ContainerKey, cgroup: &Path) -> Result<Look, Error> {
     let unreadable = |source: proc::Error| Error::Proc {
         id: key.id.clone(),

@@ -12,9 +12,6 @@ const CRUN_SUBGROUP: &str = "container";
 
 /// Opens the oldest process of this name in a container; None where there is none. The pid is checked after the pidfd
 /// is open, so the process certainly belongs to the container.
-///
-/// # Errors
-/// [`Error`] when the container's processes are not readable.
 pub fn named_process(
     proc: &ProcRoot,
     key: &ContainerKey,
@@ -53,8 +50,7 @@ pub fn named_process(
 /// The processes of a container's cgroup; None when it has been removed.
 ///
 /// With the systemd driver, crun puts them into the subgroup `container`
-/// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md),
-/// `run.oci.systemd.subgroup`).
+/// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md), `run.oci.systemd.subgroup`).
 pub(super) fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
     match processes_of(cgroup)? {
         Some(none) if none.is_empty() => {

@@ -14,18 +14,12 @@ use crate::pods::statx;
 
 impl ProcRoot {
     /// The first 8 MiB of the mounts of a process; None when it has ended.
-    ///
-    /// # Errors
-    /// [`Error::Read`].
     pub fn mountinfo(&self, pid: Pid) -> Result<Option<String>, Error> {
         self.read(&self.path(pid, "mountinfo"))
     }
 
     /// The mounts of a process whose root differs from its parent's; empty as long as it does not. None when it has
     /// ended.
-    ///
-    /// # Errors
-    /// [`Error`] when the process exists and is not readable.
     pub fn own_mountinfo(&self, pid: Pid) -> Result<Option<String>, Error> {
         let root = |pid| statx::identity(&self.path(pid, "root"));
         let Some(stat) = self.stat(pid)? else {

@@ -13,9 +13,6 @@ use procfs::{
 use usher_core::{base::id::Pid, node::init_process::Candidate};
 
 /// The properties that the choice of an init process depends on.
-///
-/// # Errors
-/// [`ProcError`] when a file does not have the kernel's format.
 pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, ProcError> {
     let status = String::from_utf8_lossy(status);
     let status = Status::from_read(status.as_bytes())?;
@@ -27,9 +24,6 @@ pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, Proc
 }
 
 /// Decodes `stat`: the pid, the name in parentheses, and fields after it.
-///
-/// # Errors
-/// [`ProcError`] when it does not have that format.
 pub fn stat(bytes: &[u8]) -> Result<Stat, ProcError> {
     if !is_whole(bytes) {
         return Err(ProcError::Other("no name in parentheses".to_owned()));
