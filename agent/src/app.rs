@@ -27,12 +27,16 @@ use usher_sys::{
     process::{child::Launch, priority},
 };
 
-use self::{channels::Channels, service_thread::ServiceThread, services::Services};
+use self::{
+    channels::Channels,
+    service_thread::ServiceThread,
+    services::{End, Services},
+};
 use crate::{
     args::{ApiServer, Args, HOLDER, WORKER},
     event_loop::{Edges, NodeLoop},
     hold::cni_socket,
-    install::cni,
+    install::{cni, leave},
     kubernetes::{
         events::{EventPublisher, EventSender},
         kubelet::Kubelet,
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         records,
     };
     let event_loop = NodeLoop::new(edges, loop_channels, reporter, loaded);
-    thread::scope(|scope| {
+    let end = thread::scope(|scope| {
         let service_thread = thread::Builder::new()
             .name("services".to_owned())
             .spawn_scoped(scope, move || service_thread.run())
@@ -115,7 +119,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let served = service_thread.join();
         looped.context("watching the cgroup tree")?;
         served.unwrap_or_else(|_panic| anyhow::bail!("the service thread panicked"))
-    })
+    })?;
+    // The plugin's socket closes with its tasks.
+    drop(runtime);
+    if end == End::Deleted {
+        leave::clean_after_deletion(args);
+    }
+    Ok(())
 }
 
 /// The publisher is absent where the agent works without an API server.

@@ -3,7 +3,10 @@
 use anyhow::Context;
 use tokio::sync::mpsc;
 
-use super::{runtime, services::Services};
+use super::{
+    runtime,
+    services::{End, Services},
+};
 use crate::{
     node::privileges,
     telemetry::decision_log::{Record, Recorder},
@@ -16,7 +19,7 @@ pub(super) struct ServiceThread<'args> {
 }
 
 impl ServiceThread<'_> {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<End> {
         privileges::drop_all();
         let runtime = runtime().context("starting the runtime of the service thread")?;
         let Self {
@@ -27,7 +30,7 @@ impl ServiceThread<'_> {
         let served = runtime.block_on(async {
             tokio::select! {
                 served = services.serve() => served,
-                () = recorder.run(&mut records) => Ok(()),
+                () = recorder.run(&mut records) => Ok(End::Stopped),
             }
         });
         // This drops every sender of inputs, so the event loop ends. What it still decides is recorded.

@@ -24,7 +24,7 @@ use crate::{
     install::cni::{self, Installer},
     kubernetes::{
         events::EventPublisher, kubelet::Kubelet, namespaces::Namespaces, node_watch::NodeWatch,
-        startup_taint::StartupTaint,
+        own_daemonset::OwnDaemonSet, startup_taint::StartupTaint,
     },
     node::config_file::ConfigFile,
     serve::{
@@ -64,9 +64,17 @@ pub(super) struct Services<'args> {
     pub(super) started: Instant,
 }
 
+/// How the services ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Stopped,
+    /// The agent was terminated after its DaemonSet was deleted: no other agent follows on this node.
+    Deleted,
+}
+
 impl Services<'_> {
     /// Serves until a signal arrives or the event loop ends.
-    pub(super) async fn serve(mut self) -> anyhow::Result<()> {
+    pub(super) async fn serve(mut self) -> anyhow::Result<End> {
         let readiness = Arc::new(Readiness::default());
         let admin = self.admin(&readiness);
         tracing::info!(
@@ -95,6 +103,7 @@ impl Services<'_> {
         }
         let node = self.node_watch(client.clone(), &readiness);
         let taint = self.startup_taint(client.clone(), &readiness);
+        let daemonset = self.own_daemonset(client.clone(), &readiness);
         let plugin = self.installer(&readiness);
         let namespaces = self.namespaces();
         let Channels {
@@ -116,18 +125,22 @@ impl Services<'_> {
         let listener = TcpListener::from_std(self.http)?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        tokio::select! {
-            () = metrics::serve(listener, service) => Ok(()),
-            () = probes::reply_to_pings(pings) => Ok(()),
-            () = node => Ok(()),
-            () = taint => Ok(()),
-            () = pods => Ok(()),
-            () = namespaces => Ok(()),
-            () = config => Ok(()),
-            () = plugin => Ok(()),
-            () = admin => Ok(()),
-            _ = terminate.recv() => Ok(()),
-            _ = interrupt.recv() => Ok(()),
+        let is_terminated = tokio::select! {
+            () = metrics::serve(listener, service) => false,
+            () = probes::reply_to_pings(pings) => false,
+            () = node => false,
+            () = taint => false,
+            () = pods => false,
+            () = namespaces => false,
+            () = config => false,
+            () = plugin => false,
+            () = admin => false,
+            _ = terminate.recv() => true,
+            _ = interrupt.recv() => false,
+        };
+        match daemonset {
+            Some(daemonset) if is_terminated && daemonset.is_deleted().await => Ok(End::Deleted),
+            _ => Ok(End::Stopped),
         }
     }
 
@@ -197,6 +210,25 @@ impl Services<'_> {
             };
             taint.serve().await;
         }
+    }
+
+    /// None without the DaemonSet's name.
+    fn own_daemonset(
+        &self,
+        client: Option<Client>,
+        readiness: &Arc<Readiness>,
+    ) -> Option<OwnDaemonSet> {
+        let namespace = self.args.cni.pod_namespace.clone()?;
+        let name = self.args.leave.daemonset.clone();
+        client
+            .filter(|_| !name.is_empty())
+            .map(|client| OwnDaemonSet {
+                client,
+                namespace,
+                name,
+                node_name: self.args.node_name.clone(),
+                readiness: Arc::clone(readiness),
+            })
     }
 
     /// Keeps the CNI plugin installed while the Node's mode needs it.

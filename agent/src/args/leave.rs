@@ -16,6 +16,17 @@ pub(crate) struct LeaveArgs {
     /// agent is ready when nothing is left, and runs until it is terminated
     #[arg(long, env = "USHER_LEAVE", value_parser = FalseyValueParser::new())]
     pub(crate) leave: bool,
+
+    /// Name of the agent's DaemonSet, in its namespace. An agent that is
+    /// terminated after the deletion of this DaemonSet removes everything that
+    /// usher has on the node. Empty: the CNI plugin stays installed
+    #[arg(
+        long,
+        env = "USHER_DAEMONSET",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) daemonset: String,
 }
 
 /// Makes every agent of a DaemonSet remove usher from its node, and waits until all nodes are clean. Run it right before

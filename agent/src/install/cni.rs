@@ -19,7 +19,8 @@
 //! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and the
 //! parents of missing ones.
 //!
-//! An agent that ends leaves the plugin installed: without an agent the plugin accepts every pod at once.
+//! An agent that ends leaves the plugin installed, unless its DaemonSet was deleted ([`crate::install::leave`]): without
+//! an agent the plugin accepts every pod at once.
 
 mod state;
 

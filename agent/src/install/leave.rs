@@ -29,6 +29,19 @@ use usher_sys::{files::directory::Places as Directories, pods::proc::ProcRoot};
 use self::serve::State;
 use crate::args::Args;
 
+/// Cleans the node once, after the agent's DaemonSet was deleted. The event loop and the services of this process have
+/// ended.
+pub(crate) fn clean_after_deletion(args: &Args) {
+    tracing::info!("the DaemonSet was deleted; removing usher from the node");
+    for thing in attempt(&places(args)) {
+        tracing::warn!(
+            thing,
+            "could not remove everything; run usher cleanup on the node"
+        );
+    }
+    tracing::info!("removed what the agent can remove from the node");
+}
+
 /// Cleans the node, and runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build();

@@ -11,7 +11,7 @@ use std::{
 use usher_tests::{
     privilege,
     synthetic::{
-        Agent, ContainerSpec, Node, Pod, PodSpec,
+        Agent, ApiServer, ContainerSpec, Node, Pod, PodSpec,
         catalog::mesh,
         clock::eventually,
         machine, program,
@@ -73,10 +73,7 @@ impl<'node> Host<'node> {
         let mut flags = self.places();
         flags.push(flag("cni-binary", &plugin));
         let agent = Agent::start_with(self.node, &flags);
-        let list = self.path("net.d").join(LIST_FILE);
-        eventually("the plugin's entry", || {
-            fs::read_to_string(&list).is_ok_and(|text| text.contains("usher-cni"))
-        });
+        eventually("the plugin's entry", || self.has_entry());
         agent
     }
 
@@ -101,6 +98,26 @@ impl<'node> Host<'node> {
         self.write("bin/.usher-cni.12-ab-0.tmp", "half a plugin");
         assert!(has_table(&pod));
         pod
+    }
+
+    /// Starts an agent that installs the plugin, and knows its DaemonSet by name.
+    pub(crate) fn agent_of(&self, server: &ApiServer, daemonset: &str) -> Agent {
+        server.annotate(&[("usher.dev/hold", "enforce")]);
+        let plugin = program::beside_this("usher-cni").expect("usher-cni is built");
+        let mut flags = self.places();
+        flags.push(flag("cni-binary", &plugin));
+        flags.push("--pod-namespace=usher".to_owned());
+        flags.push(format!("--daemonset={daemonset}"));
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let agent = Agent::start_with_api(self.node, server, &flags);
+        eventually("the plugin's entry", || self.has_entry());
+        agent
+    }
+
+    /// Whether the network configuration has the plugin's entry.
+    pub(crate) fn has_entry(&self) -> bool {
+        let list = self.path("net.d").join(LIST_FILE);
+        fs::read_to_string(list).is_ok_and(|text| text.contains("usher-cni"))
     }
 
     /// Starts an agent that leaves the node.

@@ -3,6 +3,7 @@
 //!
 //! Each test removes the plain manifests and installs a release of its own; afterwards the manifests are applied again.
 
+mod deleted;
 mod install;
 mod load;
 mod policy;

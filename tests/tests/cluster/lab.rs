@@ -206,8 +206,15 @@ impl Lab {
             .unwrap();
     }
 
-    /// Removes the agent, and waits until it is gone.
+    /// Removes the agent, and waits until it is gone. The CNI plugin stays, as without a working API server: the agent
+    /// ends before its DaemonSet is deleted.
     pub(crate) fn remove_agent(&self) {
+        let nowhere = r#"{"spec":{"template":{"spec":{"nodeSelector":{"test/agents":"none"}}}}}"#;
+        let patch = ["-n", USHER, "patch", "daemonset", "usher", "-p", nowhere];
+        self.cluster.kubectl(&patch).unwrap();
+        until("the end of the agent", || {
+            self.agent_pids().is_empty().then_some(())
+        });
         let args = [
             "-n",
             USHER,

@@ -67,6 +67,15 @@ pub enum Trouble {
     Status(u16, Option<u32>),
 }
 
+/// The agents' DaemonSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DaemonSet {
+    Exists,
+    /// It exists until its pods have ended: foreground deletion.
+    Terminates,
+    Deleted,
+}
+
 #[derive(Debug)]
 struct Situation {
     objects: Objects,
@@ -86,6 +95,8 @@ struct Situation {
     race: Option<Value>,
     /// Permissions that the agent lacks: verb and resource.
     forbidden: BTreeSet<&'static str>,
+    /// The agent's token is invalid.
+    unauthorized: bool,
     closing: bool,
 }
 
@@ -136,6 +147,7 @@ impl ApiServer {
                 expired: false,
                 race: None,
                 forbidden: BTreeSet::new(),
+                unauthorized: false,
                 closing: false,
             }),
             changed: Condvar::new(),
@@ -212,6 +224,18 @@ impl ApiServer {
         self.shared.change(|situation| {
             situation.forbidden.remove(right);
         });
+    }
+
+    /// Invalidates the agent's token, as the deletion of its ServiceAccount does.
+    pub fn invalidate_token(&self) {
+        self.shared
+            .change(|situation| situation.unauthorized = true);
+    }
+
+    /// Changes the agents' DaemonSet. There is none before.
+    pub fn set_daemonset(&self, daemonset: DaemonSet) {
+        self.shared
+            .change(|situation| situation.objects.set_daemonset(daemonset));
     }
 
     /// Deletes a namespace: objects can no longer be created in it.

@@ -19,7 +19,8 @@ const ACCOUNT: &str = "system:serviceaccount:usher:usher";
 /// An account without additional permissions.
 const ANYBODY: &str = "system:serviceaccount:default:without-permissions";
 /// Resource, verbs.
-const RIGHTS: [&str; 4] = [
+const RIGHTS: [&str; 5] = [
+    "daemonsets.apps [usher] [get]",
     "events.events.k8s.io [create patch]",
     "namespaces [get]",
     "nodes [get watch]",

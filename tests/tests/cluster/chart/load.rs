@@ -123,6 +123,11 @@ fn object(name: &str, namespace: &str, like: Like) -> Value {
     job
 }
 
+/// Creates one Job.
+pub(super) fn create(cluster: &Cluster, namespace: &str, like: Like) {
+    cluster.apply(&object("job-0", namespace, like)).unwrap();
+}
+
 /// Waits until all Jobs of a namespace are complete, and returns the results of their apps.
 pub(super) fn all_complete(lab: &Lab, namespace: &str, made: u32) -> Vec<AppRun> {
     let get = ["-n", namespace, "get", "jobs"];

@@ -225,6 +225,8 @@ fn manifests_match_kustomize() {
             "serviceaccount/usher",
             "clusterrole.rbac.authorization.k8s.io/usher",
             "clusterrolebinding.rbac.authorization.k8s.io/usher",
+            "role.rbac.authorization.k8s.io/usher",
+            "rolebinding.rbac.authorization.k8s.io/usher",
             "daemonset.apps/usher",
         ]
     );

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::DaemonSet;
+
 /// The Node, the Namespaces' annotations, and the Events.
 #[derive(Debug)]
 pub(super) struct Objects {
@@ -12,6 +14,7 @@ pub(super) struct Objects {
     events: BTreeMap<(String, String), Value>,
     gone: BTreeSet<String>,
     namespaces: BTreeMap<String, Value>,
+    daemonset: DaemonSet,
 }
 
 /// Status and body.
@@ -30,6 +33,7 @@ impl Objects {
             events: BTreeMap::new(),
             gone: BTreeSet::new(),
             namespaces: BTreeMap::new(),
+            daemonset: DaemonSet::Deleted,
         }
     }
 
@@ -78,6 +82,24 @@ impl Objects {
             "metadata": {"name": name, "annotations": self.namespaces.get(name)},
         });
         (200, namespace)
+    }
+
+    pub(super) fn set_daemonset(&mut self, daemonset: DaemonSet) {
+        self.daemonset = daemonset;
+    }
+
+    pub(super) fn daemonset(&self, namespace: &str, name: &str) -> Answer {
+        let mut metadata = json!({"name": name, "namespace": namespace});
+        match self.daemonset {
+            DaemonSet::Deleted => return failure(404, "NotFound"),
+            DaemonSet::Terminates => {
+                metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                metadata["finalizers"] = json!(["foregroundDeletion"]);
+            }
+            DaemonSet::Exists => {}
+        }
+        let found = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata});
+        (200, found)
     }
 
     pub(super) fn delete_namespace(&mut self, name: &str) {

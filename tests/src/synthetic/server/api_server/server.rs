@@ -94,6 +94,9 @@ fn trouble(situation: &mut Situation, asked: &Asked) -> (Option<Answer>, Option<
 }
 
 fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
+    if situation.unauthorized {
+        return failure(401, "Unauthorized");
+    }
     let right = asked.right();
     if situation.forbidden.contains(right.as_str()) {
         let (verb, resource) = right.split_once(' ').unwrap_or_default();
@@ -115,6 +118,18 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
         }
         ("PATCH", ["api", "v1", "nodes", _name]) => objects.patch_node(&asked.body),
         ("GET", ["api", "v1", "namespaces", name]) => objects.namespace(name),
+        (
+            "GET",
+            [
+                "apis",
+                "apps",
+                "v1",
+                "namespaces",
+                namespace,
+                "daemonsets",
+                name,
+            ],
+        ) => objects.daemonset(namespace, name),
         (
             "POST",
             [

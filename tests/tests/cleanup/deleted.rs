@@ -1,0 +1,86 @@
+//! An agent that is terminated: it removes usher from its node only if its DaemonSet was deleted.
+
+use usher_tests::synthetic::{
+    ApiServer, Node,
+    api_server::DaemonSet::{self, Deleted, Exists, Terminates},
+};
+
+use crate::host::{Host, entered, has_table};
+
+/// Terminates an agent after this change. Returns whether the node is clean. A held connection is released then, and stays
+/// held otherwise.
+fn terminate(before: DaemonSet, change: impl Fn(&ApiServer)) -> bool {
+    let node = Node::new();
+    let host = Host::new(&node);
+    let server = ApiServer::start();
+    server.set_daemonset(before);
+    let agent = host.agent_of(&server, "usher");
+    let pod = host.held(&agent);
+    change(&server);
+    assert_eq!(agent.stop(), Some(0));
+    let is_clean = !host.has_entry();
+    if is_clean {
+        host.assert_clean(&pod);
+        // Refused: the sidecar does not listen.
+        assert_eq!(pod.visit("app").connected_ns.len(), 0);
+    } else {
+        assert!(host.path("bin/usher-cni").exists());
+        assert!(has_table(&pod));
+    }
+    is_clean
+}
+
+#[test]
+fn nothing_is_left_after_the_deletion() {
+    if !entered("deleted::nothing_is_left_after_the_deletion") {
+        return;
+    }
+    let deletions: [(&str, &dyn Fn(&ApiServer)); 4] = [
+        ("background", &|server| server.set_daemonset(Deleted)),
+        ("foreground", &|server| server.set_daemonset(Terminates)),
+        ("ServiceAccount first", &|server| server.invalidate_token()),
+        ("roles first", &|server| {
+            server.forbid("get daemonsets");
+            server.forbid("get nodes");
+        }),
+    ];
+    for (name, delete) in deletions {
+        assert!(terminate(Exists, delete), "{name}");
+    }
+}
+
+#[test]
+fn plugin_stays_where_another_agent_may_follow() {
+    if !entered("deleted::plugin_stays_where_another_agent_may_follow") {
+        return;
+    }
+    let terminations: [(&str, &dyn Fn(&ApiServer)); 3] = [
+        ("an update or a drain", &|_server| {}),
+        ("an outage of the API server", &|server| server.away(true)),
+        ("a role without the permission", &|server| {
+            server.forbid("get daemonsets");
+        }),
+    ];
+    for (name, change) in terminations {
+        assert!(!terminate(Exists, change), "{name}");
+    }
+}
+
+#[test]
+fn request_is_sent_only_by_an_agent_with_a_daemonset() {
+    if !entered("deleted::request_is_sent_only_by_an_agent_with_a_daemonset") {
+        return;
+    }
+    let node = Node::new();
+    let host = Host::new(&node);
+    let server = ApiServer::start();
+    // Outside of a DaemonSet, with the name of one.
+    let agent = host.agent_of(&server, "usher");
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(server.asked_for("get daemonsets").len(), 1);
+    assert!(!host.has_entry());
+    let agent = host.agent_of(&server, "");
+    assert_eq!(agent.stop(), Some(0));
+    assert_eq!(server.asked_for("get daemonsets").len(), 1);
+    assert!(host.has_entry());
+}
