@@ -148,6 +148,8 @@ pub enum BadSetting {
     PlainText(Uri),
     #[error("--kubelet {0} has neither http:// nor https://")]
     Scheme(Uri),
+    #[error("starting the thread that reads the kubelet's certificate")]
+    Thread(#[source] io::Error),
 }
 
 /// A client of this node's kubelet.
@@ -175,7 +177,8 @@ struct Bounds {
 }
 
 impl Kubelet {
-    /// Does no IO.
+    /// Call it with `CAP_SYS_PTRACE`, which reading the kubelet's certificate from the host's disk needs
+    /// ([`tls::HostFile`]). Requests need no capability.
     pub fn new(args: &KubeletArgs) -> Result<Self, BadSetting> {
         let url = args.url.clone();
         let Some(host) = url.host() else {
@@ -189,7 +192,10 @@ impl Kubelet {
             Some("https") => Some(tls::Trust {
                 ca: args.ca.clone(),
                 pinned: match &args.certificate {
-                    Certificate::Auto => tls::Pinned::Host(args.host_root.clone()),
+                    Certificate::Auto => {
+                        let file = tls::HostFile::start(args.host_root.clone());
+                        tls::Pinned::Host(file.map_err(BadSetting::Thread)?)
+                    }
                     Certificate::None => tls::Pinned::None,
                     Certificate::File(path) => tls::Pinned::File(path.clone()),
                 },

@@ -48,7 +48,10 @@ impl Scene {
 
     fn agent(&self, flags: &[&str]) -> Agent {
         let path = |name: &str| self.disk.path().join(name).display().to_string();
-        let (ca, root) = (path("ca.crt"), path("root"));
+        // As /proc/1/root: a path that the kernel denies to threads without CAP_SYS_PTRACE, since this process has
+        // capabilities that the agent lacks.
+        let root = format!("/proc/{}/root{}", std::process::id(), path("root"));
+        let ca = path("ca.crt");
         let places = ["--kubelet-ca", &ca, "--host-root", &root];
         Agent::start_with_api(&self.node, &self.server, &[&places, flags].concat())
     }

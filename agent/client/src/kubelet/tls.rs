@@ -19,7 +19,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime, pem::PemObject};
 use tokio_rustls::TlsConnector;
 
-pub use self::host_file::HOST_CERTIFICATE;
+pub use self::host_file::{HOST_CERTIFICATE, HostFile};
 
 /// Why TLS to the kubelet could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +50,14 @@ pub struct Trust {
 }
 
 /// The kubelet's self-signed certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Pinned {
     /// Only the CA verifies.
     None,
     /// This file, which has to exist.
     File(PathBuf),
-    /// [`HOST_CERTIFICATE`] below this root directory, if it exists.
-    Host(PathBuf),
+    /// [`HOST_CERTIFICATE`] on the host's disk, if it exists.
+    Host(HostFile),
 }
 
 impl Trust {
@@ -69,7 +69,7 @@ impl Trust {
             Pinned::None => Vec::new(),
             Pinned::File(path) => read(path)?,
             // Where it is absent or unreadable, the CA alone decides. `description` has the reason.
-            Pinned::Host(root) => host_file::read(root).unwrap_or_default(),
+            Pinned::Host(file) => file.read().unwrap_or_default(),
         };
         // With a pinned certificate the CA may be absent.
         let ca = match read(&self.ca) {
@@ -106,7 +106,7 @@ impl Trust {
         match &self.pinned {
             Pinned::None => ca,
             Pinned::File(path) => format!("{ca} or the certificate in {path:?}"),
-            Pinned::Host(root) => match host_file::read(root) {
+            Pinned::Host(file) => match file.read() {
                 Ok(_) => format!("{ca} or the certificate in the node's {HOST_CERTIFICATE}"),
                 Err(error) => format!("{ca} (the node's {HOST_CERTIFICATE}: {error})"),
             },

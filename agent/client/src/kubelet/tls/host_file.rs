@@ -4,24 +4,70 @@
 //! `FileOrCreate` and a plain hostPath create a file or a directory that keeps the kubelet from starting, and the directory
 //! of the file has the private keys as well. The agent is in the host's PID namespace, so `/proc/1/root` has the file, and
 //! this module opens nothing else.
+//!
+//! The kernel permits `/proc/1/root` to a thread with `CAP_SYS_PTRACE`
+//! ([ptrace(2), access mode checking](https://man7.org/linux/man-pages/man2/ptrace.2.html)). The thread that requests the
+//! kubelet has no capabilities, so another thread opens the file.
 
 use std::{
     fs::File,
     io::{self, Read},
     os::{fd::AsFd, unix::fs::OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
 };
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
+use usher_sys::process::capability::{self, Needed};
+
+use crate::error_chain::chain;
 
 /// In the default of the kubelet's `--cert-dir`.
 pub const HOST_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet.crt";
 /// Longer than any chain.
 const LIMIT: u64 = 64 * 1024;
 
+type Certificates = io::Result<Vec<CertificateDer<'static>>>;
+
+/// The file, and the thread that reads it. The thread ends with the last of these.
+#[derive(Debug, Clone)]
+pub struct HostFile {
+    requests: mpsc::Sender<mpsc::Sender<Certificates>>,
+}
+
+impl HostFile {
+    /// Starts the thread, which keeps `CAP_SYS_PTRACE` of the caller's capabilities. It reads the file below this root
+    /// directory.
+    pub fn start(root: PathBuf) -> io::Result<Self> {
+        let (requests, received) = mpsc::channel::<mpsc::Sender<Certificates>>();
+        let serve = move || {
+            if let Err(error) = capability::keep_only(&[Needed::SysPtrace]) {
+                tracing::warn!(error = %chain(&error), "could not drop capabilities; running with more than needed");
+            }
+            for reply in received {
+                // Fails only when the process is ending.
+                drop(reply.send(read(&root)));
+            }
+        };
+        thread::Builder::new()
+            .name("host-file".to_owned())
+            .spawn(serve)?;
+        Ok(Self { requests })
+    }
+
+    /// Reads the certificates. Blocks as long as the read.
+    pub(super) fn read(&self) -> Certificates {
+        let ended = || io::Error::other("the thread that reads it has ended");
+        let (reply, read) = mpsc::channel();
+        self.requests.send(reply).map_err(|_closed| ended())?;
+        read.recv().map_err(|_closed| ended())?
+    }
+}
+
 /// Reads the certificates below the host's root directory.
-pub(super) fn read(root: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+fn read(root: &Path) -> Certificates {
     let root = File::options()
         .read(true)
         .custom_flags((OFlag::O_PATH | OFlag::O_DIRECTORY).bits())

@@ -171,7 +171,7 @@ async fn certificate_of_the_host_is_pinned_where_it_exists() {
     // An absolute link is one of the host.
     symlink("/mnt/kubelet", root.join("var/lib/kubelet")).unwrap();
     let trust = Trust {
-        pinned: Pinned::Host(root.clone()),
+        pinned: Pinned::Host(HostFile::start(root.clone()).unwrap()),
         ..trusting(directory.path(), &ca)
     };
     let kubelet = self_signed("node-1");
