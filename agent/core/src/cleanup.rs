@@ -15,7 +15,8 @@ use std::{
 use crate::base::id::{NetnsId, Pid};
 
 /// Something of usher, in the order in which things go.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Thing {
     /// A place that may have something of usher, and would not be looked at.
     Unseen(String),
@@ -44,17 +45,7 @@ pub enum Thing {
 impl Thing {
     /// What it is, in one word.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Unseen(_) => "unseen",
-            Self::Entry(_) => "entry",
-            Self::Binary(_) => "binary",
-            Self::Temporary(_) => "temporary",
-            Self::Table { .. } => "table",
-            Self::Socket(_) => "socket",
-            Self::File(_) => "file",
-            Self::Foreign(_) => "foreign",
-            Self::Directory(_) => "directory",
-        }
+        self.into()
     }
 
     fn path(&self) -> Option<&Path> {

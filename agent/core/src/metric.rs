@@ -37,7 +37,8 @@ pub struct Metric {
 }
 
 /// What kind of number a metric is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Kind {
     /// It only grows, and begins at 0 when the agent starts.
     Counter,
@@ -48,7 +49,8 @@ pub enum Kind {
 }
 
 /// What a number is a number of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Unit {
     Seconds,
     Bytes,
@@ -74,20 +76,13 @@ impl Label {
 
 impl Kind {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
+        self.into_str()
     }
 }
 
 impl Unit {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Seconds => "seconds",
-            Self::Bytes => "bytes",
-        }
+        self.into_str()
     }
 }
 

@@ -53,7 +53,20 @@ use crate::{
 
 /// When a sidecar quits, relative to the others of its pod. A stage begins
 /// when everything of the earlier ones has ended or was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// First: database proxies, secret agents, and whatever a pod's annotation names.
@@ -68,11 +81,7 @@ pub enum Order {
 impl Order {
     /// The name as recipes write it.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Helper => "helper",
-            Self::Logs => "logs",
-            Self::Mesh => "mesh",
-        }
+        self.into_str()
     }
 }
 

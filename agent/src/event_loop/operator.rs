@@ -66,7 +66,7 @@ impl NodeLoop {
             }
             OperatorRequest::Table(uid, reply) => {
                 let wanted = self.engine.table(now, &uid);
-                drop(reply.send(PlannedTable::of(wanted.as_ref())));
+                drop(reply.send(PlannedTable { wanted }));
             }
         }
     }

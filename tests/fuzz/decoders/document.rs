@@ -38,7 +38,7 @@ pub(super) fn admin(bytes: &[u8]) -> bool {
     is_read |= written::<Document<admin::Metrics>>(bytes).is_some();
     is_read |= written::<WatchLine>(bytes).is_some();
     if let Some(planned) = again::<Document<PlannedTable>>(bytes)
-        && let Some(wanted) = planned.data.to_wanted()
+        && let Some(wanted) = planned.data.wanted
     {
         is_read = true;
         let rules = Ruleset::of(&wanted);

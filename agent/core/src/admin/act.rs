@@ -1,13 +1,11 @@
 //! Replies to an operator's requests, the planned table of a pod, and the lines of `usher watch`.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{
     decision::timeline::Entry,
     engine::request::{Answer, Taken},
-    hold::ruleset::{HeldPort, Queue, Wanted},
+    hold::ruleset::Wanted,
 };
 
 /// The reply to an operator's request.
@@ -81,83 +79,21 @@ impl Ordered {
                 despite,
                 steps,
                 ports,
-            }) => {
-                let steps = steps.into_iter().map(|step| Step {
-                    container: step.container,
-                    step: step.step,
-                    exit_code: step.code.known(),
-                    note: step.note,
-                });
-                Self {
-                    despite,
-                    steps: steps.collect(),
-                    ports,
-                    ..reply(Self::TAKEN, says)
-                }
-            }
+            }) => Self {
+                despite,
+                steps,
+                ports,
+                ..reply(Self::TAKEN, says)
+            },
         }
     }
 }
 
-/// The nftables table that a pod's network namespace should have.
+/// The nftables table that a pod's network namespace should have, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedTable {
-    /// Whether there should be one; otherwise the other fields are empty.
-    pub wanted: bool,
-    /// The held ports, with the remaining time in milliseconds.
-    pub held_ports: Vec<(u16, u64)>,
-    /// How DNS queries are held: `native` or `compat`; None where they are not.
-    pub dns: Option<String>,
-    /// Users that the hold exempts.
-    pub exempt_uids: Vec<u32>,
-    /// Groups that the hold exempts.
-    pub exempt_gids: Vec<u32>,
-    /// The rules only count.
-    pub count_only: bool,
-}
-
-impl PlannedTable {
-    pub fn of(wanted: Option<&Wanted>) -> Self {
-        let Some(wanted) = wanted else {
-            return Self::default();
-        };
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let held_ports = wanted.ports.iter();
-        let queue = |queue| match queue {
-            Queue::Native => "native".to_owned(),
-            Queue::Compat => "compat".to_owned(),
-        };
-        Self {
-            wanted: true,
-            held_ports: held_ports
-                .map(|held_port| (held_port.port, ms(held_port.timeout)))
-                .collect(),
-            dns: wanted.dns.map(queue),
-            exempt_uids: wanted.exempt_uids.clone(),
-            exempt_gids: wanted.exempt_gids.clone(),
-            count_only: wanted.count_only,
-        }
-    }
-
-    /// The ruleset's input; None where there should be no table.
-    pub fn to_wanted(&self) -> Option<Wanted> {
-        let held_ports = self.held_ports.iter().map(|(port, ms)| HeldPort {
-            port: *port,
-            timeout: Duration::from_millis(*ms),
-        });
-        let wanted = Wanted {
-            ports: held_ports.collect(),
-            dns: self.dns.as_deref().map(|queue| match queue {
-                "native" => Queue::Native,
-                _ => Queue::Compat,
-            }),
-            exempt_uids: self.exempt_uids.clone(),
-            exempt_gids: self.exempt_gids.clone(),
-            count_only: self.count_only,
-        };
-        self.wanted.then_some(wanted)
-    }
+    pub wanted: Option<Wanted>,
 }
 
 /// One line of `usher watch`.
@@ -173,26 +109,32 @@ pub enum WatchLine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::hold::ruleset::{HeldPort, Queue};
 
     #[test]
-    fn what_is_planned_comes_back_as_it_was() {
+    fn planned_table_is_read_as_it_was_written() {
         for dns in [None, Some(Queue::Native), Some(Queue::Compat)] {
-            let wanted = Wanted {
-                ports: vec![HeldPort {
-                    port: 15001,
-                    timeout: Duration::from_millis(1500),
-                }],
-                dns,
-                exempt_uids: vec![1337],
-                exempt_gids: vec![7],
-                count_only: dns.is_none(),
+            let planned = PlannedTable {
+                wanted: Some(Wanted {
+                    ports: vec![HeldPort {
+                        port: 15001,
+                        timeout: Duration::from_millis(1500),
+                    }],
+                    dns,
+                    exempt_uids: vec![1337],
+                    exempt_gids: vec![7],
+                    count_only: dns.is_none(),
+                }),
             };
-            let text = serde_json::to_string(&PlannedTable::of(Some(&wanted))).unwrap();
-            let back: PlannedTable = serde_json::from_str(&text).unwrap();
-            assert_eq!(back.to_wanted(), Some(wanted));
+            let text = serde_json::to_string(&planned).unwrap();
+            assert_eq!(
+                serde_json::from_str::<PlannedTable>(&text).unwrap(),
+                planned
+            );
         }
-        assert_eq!(PlannedTable::of(None).to_wanted(), None);
     }
 
     #[test]

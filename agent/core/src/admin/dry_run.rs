@@ -24,7 +24,10 @@ pub struct Forecast {
 }
 
 /// When something is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Acts {
     Now,
@@ -36,11 +39,7 @@ pub enum Acts {
 
 impl Acts {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Now => "now",
-            Self::Later => "later",
-            Self::No => "no",
-        }
+        self.into_str()
     }
 }
 

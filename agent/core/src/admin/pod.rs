@@ -34,7 +34,8 @@ pub struct Pod {
 }
 
 /// How far a pod is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 pub enum PodState {
     /// The kubelet has not listed it, or what its Namespace says is not known.
@@ -52,14 +53,7 @@ pub enum PodState {
 
 impl PodState {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::NotApplicable => "not-applicable",
-            Self::Held => "held",
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Done => "done",
-        }
+        self.into_str()
     }
 }
 
@@ -89,7 +83,8 @@ pub struct Container {
 }
 
 /// What a container is to usher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// What the pod is for.
@@ -109,19 +104,13 @@ pub enum Role {
 
 impl Role {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::App => "app",
-            Self::Sidecar => "sidecar",
-            Self::SelfEnding => "self-ending",
-            Self::Native => "native",
-            Self::Init => "init",
-            Self::Other => "other",
-        }
+        self.into_str()
     }
 }
 
 /// How far a container is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerState {
     /// The kernel has never shown it.
@@ -134,12 +123,7 @@ pub enum ContainerState {
 
 impl ContainerState {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unseen => "unseen",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Exited => "exited",
-        }
+        self.into_str()
     }
 }
 

@@ -65,7 +65,8 @@ pub enum Outcome {
 }
 
 /// Why a message is none.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum InvalidMessage {
     /// It is longer than [`LONGEST_MESSAGE`].
     #[error("message of {length} bytes, more than {LONGEST_MESSAGE}")]
@@ -84,12 +85,7 @@ pub enum InvalidMessage {
 impl InvalidMessage {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::TooLong { .. } => "too-long",
-            Self::Json(_) => "json",
-            Self::Protocol { .. } => "protocol",
-            Self::Id(_) => "id",
-        }
+        self.into()
     }
 }
 

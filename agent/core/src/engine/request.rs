@@ -7,10 +7,10 @@
 //! still run and a pod that would be spoiled are reasons to refuse it, unless the operator forces it.
 
 use crate::{
+    admin::Step,
     base::id::PodUid,
     decision::{GaveUp, NotApplicable, Requester, SkipReason, Verb, WaitReason},
     hold::NotHeld,
-    recipe::ExitCode,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,19 +40,9 @@ pub struct Taken {
     /// What the request overrides, such as the mode.
     pub despite: Vec<String>,
     /// The first step with each sidecar, in the order of the stages.
-    pub steps: Vec<FirstStep>,
+    pub steps: Vec<Step>,
     /// The ports at which connections wait or waited.
     pub ports: Vec<u16>,
-}
-
-/// The first step that terminates a sidecar.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FirstStep {
-    pub container: String,
-    pub step: String,
-    /// The exit code that the step leads to.
-    pub code: ExitCode,
-    pub note: Option<String>,
 }
 
 /// Why usher does not follow a request.

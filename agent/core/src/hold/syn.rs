@@ -51,7 +51,8 @@ impl fmt::Display for Connection {
 }
 
 /// Why a packet is not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum NotASyn {
     /// It ends before its headers, or before the length that they state.
     #[error("packet of {length} bytes is cut off")]
@@ -73,12 +74,7 @@ pub enum NotASyn {
 impl NotASyn {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Truncated { .. } => "truncated",
-            Self::Header => "header",
-            Self::Protocol => "protocol",
-            Self::Flags => "flags",
-        }
+        self.into()
     }
 }
 

@@ -23,7 +23,20 @@ pub struct Process {
 }
 
 /// What a socket speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     Tcp,
@@ -32,32 +45,36 @@ pub enum Protocol {
 
 impl Protocol {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
+        self.into()
     }
 }
 
 /// What a socket does: the states of TCP in the kernel's numbers
 /// ([`tcp_states.h`](https://github.com/torvalds/linux/blob/v6.18/include/net/tcp_states.h)).
 /// A datagram socket is `Established` when it has a peer, else `Unconnected`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING-KEBAB-CASE")]
 #[expect(missing_docs, reason = "the names of TCP's own states")]
 #[repr(u8)]
 pub enum State {
+    #[strum(to_string = "ESTAB")]
     Established = 1,
     SynSent = 2,
+    #[strum(to_string = "SYN-RECV")]
     SynReceived = 3,
+    #[strum(to_string = "FIN-WAIT-1")]
     FinWait1 = 4,
+    #[strum(to_string = "FIN-WAIT-2")]
     FinWait2 = 5,
     TimeWait = 6,
+    #[strum(to_string = "UNCONN")]
     Unconnected = 7,
     CloseWait = 8,
     LastAck = 9,
     Listen = 10,
     Closing = 11,
     /// A state that this program does not know.
+    #[strum(to_string = "UNKNOWN")]
     Other = 0,
 }
 
@@ -89,20 +106,7 @@ impl State {
 
     /// The word that `ss` has for it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Established => "ESTAB",
-            Self::SynSent => "SYN-SENT",
-            Self::SynReceived => "SYN-RECV",
-            Self::FinWait1 => "FIN-WAIT-1",
-            Self::FinWait2 => "FIN-WAIT-2",
-            Self::TimeWait => "TIME-WAIT",
-            Self::Unconnected => "UNCONN",
-            Self::CloseWait => "CLOSE-WAIT",
-            Self::LastAck => "LAST-ACK",
-            Self::Listen => "LISTEN",
-            Self::Closing => "CLOSING",
-            Self::Other => "UNKNOWN",
-        }
+        self.into()
     }
 }
 
@@ -157,7 +161,8 @@ impl<'de> Deserialize<'de> for State {
 }
 
 /// What the kernel waits for before it does something with a socket by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
     Retransmit,
@@ -181,12 +186,7 @@ impl TimerKind {
     }
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Retransmit => "retransmit",
-            Self::Keepalive => "keepalive",
-            Self::TimeWait => "time-wait",
-            Self::Persist => "persist",
-        }
+        self.into()
     }
 }
 

@@ -9,8 +9,9 @@ use super::{
     review::{Need, Termination},
 };
 use crate::{
+    admin::Step,
     decision::{GaveUp, Kind},
-    engine::{action::Action, request::FirstStep},
+    engine::action::Action,
     plan::Sidecar,
     pod::{completion, state::runs::Runs},
     recipe::Purpose,
@@ -45,7 +46,7 @@ impl Termination<'_> {
     }
 
     /// The first step that terminates a sidecar, or why there is none.
-    pub(crate) fn first_step(self, sidecar: &Sidecar) -> Result<FirstStep, GaveUp> {
+    pub(crate) fn first_step(self, sidecar: &Sidecar) -> Result<Step, GaveUp> {
         let app_failed = completion::has_failed(self.runs, &self.view.spec);
         let policy = self.policy(sidecar, app_failed);
         let mut first_denied = None;
@@ -62,10 +63,10 @@ impl Termination<'_> {
                 Permission::Granted => self.forced(sidecar, app_failed),
             };
             let drains = step.purpose == Purpose::Drain;
-            return Ok(FirstStep {
+            return Ok(Step {
                 container: sidecar.name.clone(),
                 step: step.step.to_string(),
-                code: step.code,
+                exit_code: step.code.known(),
                 note: note
                     .or_else(|| drains.then(|| format!("it drains for {:?} first", step.takes))),
             });

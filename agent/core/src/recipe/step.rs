@@ -41,31 +41,27 @@ pub struct Header {
 }
 
 /// Methods that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE", const_into_str)]
 pub enum Method {
     Get,
     Post,
 }
 
 /// Signals that a recipe may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE", prefix = "SIG", const_into_str)]
 pub enum Signal {
-    /// `SIGTERM`.
     #[serde(rename = "SIGTERM")]
     Term,
-    /// `SIGINT`.
     #[serde(rename = "SIGINT")]
     Int,
-    /// `SIGQUIT`.
     #[serde(rename = "SIGQUIT")]
     Quit,
-    /// `SIGHUP`.
     #[serde(rename = "SIGHUP")]
     Hup,
-    /// `SIGUSR1`.
     #[serde(rename = "SIGUSR1")]
     Usr1,
-    /// `SIGUSR2`.
     #[serde(rename = "SIGUSR2")]
     Usr2,
     /// `SIGKILL`: never in a recipe, only where the configuration allows it.
@@ -86,10 +82,7 @@ impl Step {
 impl Method {
     /// The method's name.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-        }
+        self.into_str()
     }
 }
 
@@ -106,15 +99,7 @@ impl Signal {
 
     /// The signal's name.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Term => "SIGTERM",
-            Self::Int => "SIGINT",
-            Self::Quit => "SIGQUIT",
-            Self::Hup => "SIGHUP",
-            Self::Usr1 => "SIGUSR1",
-            Self::Usr2 => "SIGUSR2",
-            Self::Kill => "SIGKILL",
-        }
+        self.into_str()
     }
 }
 

@@ -39,22 +39,20 @@ pub const DRAIN: &str = "usher.dev/drain";
 pub const SPOIL: &str = "usher.dev/spoil";
 
 /// What an annotation can stand on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum Holder {
     /// As a label as well.
     Node,
     /// A Namespace, for its pods; as a label as well.
     Namespace,
+    #[strum(to_string = "pod")]
     Pod,
 }
 
 impl Holder {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Node => "Node",
-            Self::Namespace => "Namespace",
-            Self::Pod => "pod",
-        }
+        self.into_str()
     }
 }
 

@@ -57,7 +57,8 @@ pub struct Defaults {
 }
 
 /// What happens at the deadline of a hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDeadline {
     /// Connections go, as they would without usher.
@@ -68,10 +69,7 @@ pub enum OnDeadline {
 
 impl OnDeadline {
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Closed => "closed",
-        }
+        self.into_str()
     }
 }
 

@@ -114,7 +114,8 @@ pub struct Way {
 }
 
 /// The kind of path of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "lowercase")]
 pub enum How {
     Direct,
@@ -129,14 +130,7 @@ pub enum How {
 impl How {
     /// The name in JSON and in tables.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Through => "through",
-            Self::From => "from",
-            Self::To => "to",
-            Self::For => "for",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 

@@ -29,7 +29,8 @@ const KEPT_DOMAINS: [&str; 10] = [
 const REMOVED_KEYS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
 /// A redaction rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Rule {
     /// Annotations and labels of other programs.
     Annotation,
@@ -46,14 +47,7 @@ pub enum Rule {
 impl Rule {
     /// The name in the manifest.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Annotation => "annotation",
-            Self::Argument => "argument",
-            Self::Named => "named",
-            Self::Field => "field",
-            Self::Text => "text",
-            Self::Variable => "variable",
-        }
+        self.into_str()
     }
 
     /// What the rule redacts, as text.

@@ -34,17 +34,6 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "open",
-            Self::NoIpv6 { .. } => "no-ipv6",
-            Self::Send { .. } => "send",
-        }
-    }
-}
-
 /// Raw sockets of one network namespace.
 #[derive(Debug)]
 pub struct Injector {

@@ -44,17 +44,6 @@ pub enum Error {
     Read { table: String, source: io::Error },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Netns(_) => "iptables-netns",
-            Self::List(_) => "iptables-list",
-            Self::Read { .. } => "iptables-read",
-        }
-    }
-}
-
 /// An upper bound of what a packet on loopback evaluates, in the unit of
 /// [`nft::Cost`](crate::net::nft::Cost::evaluations). 0 without tables, `u64::MAX` for more than 20,000 rules.
 pub fn evaluations(netns: &Netns) -> Result<u64, Error> {

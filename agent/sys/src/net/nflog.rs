@@ -78,18 +78,6 @@ pub enum Error {
     Receive { group: u16, source: io::Error },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "open",
-            Self::Bind { .. } => "bind",
-            Self::Prepare { .. } => "prepare",
-            Self::Receive { .. } => "receive",
-        }
-    }
-}
-
 /// A copied packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {

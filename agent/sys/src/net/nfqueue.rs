@@ -65,18 +65,6 @@ pub enum Error {
     Accept { queue: u16, source: io::Error },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "open",
-            Self::Prepare { .. } => "prepare",
-            Self::Bind { .. } => "bind",
-            Self::Accept { .. } => "accept",
-        }
-    }
-}
-
 /// A queue in one network namespace.
 #[derive(Debug)]
 pub struct Queue {

@@ -21,6 +21,7 @@ mod feature_probe;
 mod foreign;
 mod found;
 mod number;
+mod query;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -39,8 +40,9 @@ pub use self::{
 };
 use crate::net::netlink::Socket;
 
-/// The operation that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The operation that failed. The variant's name is its label for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", prefix = "nft-")]
 pub enum Operation {
     /// A table was to be created.
     Install,
@@ -57,17 +59,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Install => "nft-install",
-            Self::Delete => "nft-delete",
-            Self::Release => "nft-release",
-            Self::Renew => "nft-renew",
-            Self::Dump => "nft-dump",
-            Self::Measure => "nft-measure",
-        }
-    }
-
     fn words(self) -> &'static str {
         match self {
             Self::Install => "installing the hold",
@@ -96,12 +87,21 @@ pub struct NftError {
 impl NftError {
     /// Label for metrics.
     pub fn kind(&self) -> &'static str {
-        self.operation.kind()
+        self.operation.into()
     }
 
     /// Whether an object does not exist: a table, an element, or an expression in this kernel.
     pub fn is_not_there(&self) -> bool {
-        self.source.raw_os_error() == Some(Errno::ENOENT as i32)
+        self.is(Errno::ENOENT)
+    }
+
+    /// The error of nfnetlink for an absent subsystem.
+    fn has_no_nftables(&self) -> bool {
+        self.is(Errno::EINVAL)
+    }
+
+    fn is(&self, errno: Errno) -> bool {
+        self.source.raw_os_error() == Some(errno as i32)
     }
 }
 
@@ -204,10 +204,8 @@ fn renew_element(
 
 /// Whether the table exists, whatever it contains. A kernel without nftables has none.
 pub fn exists(socket: &Socket) -> Result<bool, NftError> {
-    // The error of nfnetlink for an absent subsystem.
-    let no_tables = |error: &NftError| error.source.raw_os_error() == Some(Errno::EINVAL as i32);
     match dump::head(socket) {
-        Err(error) if error.is_not_there() || no_tables(&error) => Ok(false),
+        Err(error) if error.is_not_there() || error.has_no_nftables() => Ok(false),
         found => found.map(|()| true),
     }
 }

@@ -97,19 +97,6 @@ impl From<link::Error> for Error {
 }
 
 impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "open",
-            Self::Interfaces(_) => "interfaces",
-            Self::Set { .. } => "set",
-            Self::Map { .. } => "map",
-            Self::Bind(_) => "bind",
-            Self::Statistics(_) => "statistics",
-            Self::Wait(_) => "wait",
-        }
-    }
-
     /// Whether a capability is missing.
     pub fn is_refusal(&self) -> bool {
         let source = match self {

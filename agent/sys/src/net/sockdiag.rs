@@ -75,19 +75,6 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "open",
-            Self::Listener { .. } => "listener",
-            Self::Connection { .. } => "connection",
-            Self::Support(_) => "support",
-            Self::Dump { .. } => "dump",
-        }
-    }
-}
-
 /// The sockets of one network namespace.
 #[derive(Debug)]
 pub struct Sockets {

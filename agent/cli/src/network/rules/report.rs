@@ -70,7 +70,7 @@ pub(super) struct Compared {
 impl Rules {
     /// Adds the comparison with the wanted table, and returns whether they differ.
     pub(super) fn differ(&mut self, planned: &PlannedTable, found: &Option<Ruleset>) -> bool {
-        let wanted = planned.to_wanted().map(|wanted| Ruleset::of(&wanted));
+        let wanted = planned.wanted.as_ref().map(Ruleset::of);
         let nothing = Ruleset::default();
         let diff = drift(
             found.as_ref().unwrap_or(&nothing),
@@ -88,7 +88,7 @@ impl Rules {
         }
         let differs = !missing.is_empty() || !surplus.is_empty();
         self.compared = Some(Compared {
-            wanted: planned.wanted,
+            wanted: planned.wanted.is_some(),
             missing,
             surplus,
         });

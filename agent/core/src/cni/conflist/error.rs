@@ -3,13 +3,15 @@
 use crate::cni::json_span::Shape;
 
 /// Why a configuration cannot be used or edited.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Error {
     /// It is longer than [`super::MAX_LENGTH`].
     #[error("{length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     TooLong { length: usize },
     /// It would be, with our entry in it: the entry could not be removed again.
     #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
+    #[strum(to_string = "too-long")]
     Grown { length: usize },
     /// It is no JSON; the source says at which line and column.
     #[error("not JSON")]
@@ -42,15 +44,6 @@ pub enum Error {
 impl Error {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::TooLong { .. } | Self::Grown { .. } => "too-long",
-            Self::Json(_) => "json",
-            Self::Shape { .. } => "shape",
-            Self::Missing { .. } => "missing",
-            Self::Empty { .. } => "empty",
-            Self::ListInConf => "list-in-conf",
-            Self::Version { .. } => "version",
-            Self::Alone => "alone",
-        }
+        self.into()
     }
 }

@@ -214,10 +214,7 @@ fn only_a_forced_request_spoils_a_pod_and_reports_it() {
     assert!(stage.attempts.is_empty());
     let output = taken(stage.order(FORCE));
     let step = &output.steps[0];
-    assert_eq!(
-        (step.step.as_str(), step.code),
-        ("SIGTERM", ExitCode::Known(143))
-    );
+    assert_eq!((step.step.as_str(), step.exit_code), ("SIGTERM", Some(143)));
     let note = step.note.as_ref().unwrap();
     assert!(
         note.starts_with("forced: SIGTERM would end the sidecar with exit code 143"),

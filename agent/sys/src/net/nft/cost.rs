@@ -11,7 +11,6 @@ mod decode;
 
 use std::{
     io,
-    ops::ControlFlow,
     time::{Duration, Instant},
 };
 
@@ -20,23 +19,22 @@ use nix::errno::Errno;
 use self::decode::{Collector, Overflow};
 use super::{
     NftError, Operation,
-    batch::discard_unread,
     number::{
         CHAIN_GET, ELEMENTS_GET, GENERATION, GENERATION_GET, GENERATION_NEW, HEADER, NAME,
         NAME_OF_TABLE, RULE_GET,
     },
+    query::Query,
 };
 use crate::net::netlink::{
     Socket,
     attribute::{find, put_text},
-    message::{self, Message, Verdict},
+    message::{self, Message},
 };
 
 /// How often rules that keep changing are read.
 const ATTEMPTS: usize = 3;
 /// For all attempts together. Istio's rules take 0.2 ms, 20,000 rules 70 ms, the generation 6 µs (test build).
 const DEADLINE: Duration = Duration::from_secs(2);
-const ANY_FAMILY: u8 = 0;
 
 /// What the rules cost, and of which generation they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,37 +64,31 @@ pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
             Ok(Some(evaluations)) if generation(socket)? == before => return Ok(cost(evaluations)),
             Ok(Some(_)) => {}
             // A map that does not exist any more was deleted meanwhile.
-            Err(error) if is_interrupted(&error) || error.is_not_there() => {}
+            Err(error) if error.is(Errno::EINTR) || error.is_not_there() => {}
             Err(error) => return Err(error),
         }
     }
-    Err(failed("rule", Errno::EINTR.into(), None))
-}
-
-fn is_interrupted(error: &NftError) -> bool {
-    error.source.raw_os_error() == Some(Errno::EINTR as i32)
-}
-
-/// The error of nfnetlink for an absent subsystem.
-fn has_no_nftables(error: &NftError) -> bool {
-    error.source.raw_os_error() == Some(Errno::EINVAL as i32)
+    Err(NftError {
+        operation: Operation::Measure,
+        object: "rule",
+        detail: None,
+        source: Errno::EINTR.into(),
+    })
 }
 
 /// The generation of the rules: the same number means that no rule has changed since. 0 for a kernel without nftables.
 pub fn generation(socket: &Socket) -> Result<u32, NftError> {
     let mut generation = 0;
-    let deadline = Instant::now() + DEADLINE;
-    let queried = query(
+    let query = Query {
+        flags: message::ACK,
+        ..measure("generation", GENERATION_GET)
+    };
+    let queried = query.send(
         socket,
-        "generation",
-        (GENERATION_GET, message::ACK, ANY_FAMILY),
-        deadline,
         |_| {},
         |message| {
-            if let Some(body) = message
-                .body
-                .get(HEADER..)
-                .filter(|_| message.kind == GENERATION_NEW)
+            let body = message.body.get(HEADER..);
+            if let Some(body) = body.filter(|_| message.kind == GENERATION_NEW)
                 && let Some(number) = find(body, GENERATION).and_then(|number| number.u32())
             {
                 generation = number;
@@ -105,22 +97,25 @@ pub fn generation(socket: &Socket) -> Result<u32, NftError> {
         },
     );
     match queried {
-        Err(error) if has_no_nftables(&error) => Ok(0),
-        queried => queried.map(|_all| generation),
+        Err(error) if error.has_no_nftables() => Ok(0),
+        queried => queried.map(|()| generation),
     }
 }
 
 /// The number of evaluations; None where there are too many rules.
 fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
     let mut found = Collector::default();
+    let in_time = |taken: Result<(), Overflow>| match taken {
+        Ok(()) if Instant::now() > deadline => Err(io::ErrorKind::TimedOut.into()),
+        Ok(()) => Ok(()),
+        Err(Overflow) => Err(Errno::E2BIG.into()),
+    };
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {
-        let request = (kind, message::DUMP, ANY_FAMILY);
-        let take = |message: Message<'_>| found.take(message);
-        match query(socket, object, request, deadline, |_| {}, take) {
-            Err(error) if has_no_nftables(&error) => return Ok(Some(0)),
-            Err(error) => return Err(error),
-            Ok(Extent::TooLarge) => return Ok(None),
-            Ok(Extent::Whole) => {}
+        let take = |message: Message<'_>| in_time(found.take(message));
+        match measure(object, kind).send(socket, |_| {}, take) {
+            Err(error) if error.has_no_nftables() => return Ok(Some(0)),
+            Err(error) if error.is(Errno::E2BIG) => return Ok(None),
+            sent => sent?,
         }
     }
     for (index, map) in found.map_keys().into_iter().enumerate() {
@@ -128,66 +123,19 @@ fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
             put_text(out, NAME_OF_TABLE, &map.table);
             put_text(out, NAME, &map.name);
         };
-        let request = (ELEMENTS_GET, message::DUMP, map.family);
-        let take = |message: Message<'_>| found.take_elements(index, &map, message);
-        match query(socket, "element", request, deadline, fill, take)? {
-            Extent::TooLarge => return Ok(None),
-            Extent::Whole => {}
+        let query = Query {
+            family: map.family,
+            ..measure("element", ELEMENTS_GET)
+        };
+        let take = |message: Message<'_>| in_time(found.take_elements(index, &map, message));
+        match query.send(socket, fill, take) {
+            Err(error) if error.is(Errno::E2BIG) => return Ok(None),
+            sent => sent?,
         }
     }
     Ok(Some(found.filter().evaluations()))
 }
 
-/// How much of a reply was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    Whole,
-    TooLarge,
-}
-
-/// Sends a request of this type, with these flags and family, and passes the objects of the reply to `take`, until there
-/// are too many.
-fn query(
-    socket: &Socket,
-    object: &'static str,
-    (kind, flags, family): (u16, u16, u8),
-    deadline: Instant,
-    fill: impl FnOnce(&mut Vec<u8>),
-    mut take: impl FnMut(Message<'_>) -> Result<(), Overflow>,
-) -> Result<Extent, NftError> {
-    let mut bytes = Vec::new();
-    message::put(&mut bytes, kind, flags, 1, |body| {
-        body.extend_from_slice(&[family, 0, 0, 0]);
-        fill(body);
-    });
-    let fail = |source, detail| failed(object, source, detail);
-    discard_unread(socket).map_err(|source| fail(source, None))?;
-    let mut torn = false;
-    let end = socket.request(&bytes, |message| {
-        torn |= message.flags & message::INTERRUPTED != 0;
-        if let Some(verdict) = message.verdict() {
-            ControlFlow::Break(Ok(Some(verdict)))
-        } else if Instant::now() > deadline {
-            ControlFlow::Break(Err(io::ErrorKind::TimedOut.into()))
-        } else if take(message) == Err(Overflow) {
-            ControlFlow::Break(Ok(None))
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
-    match end.flatten().map_err(|source| fail(source, None))? {
-        None => Ok(Extent::TooLarge),
-        Some(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
-        Some(Verdict::Done) => Ok(Extent::Whole),
-        Some(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),
-    }
-}
-
-fn failed(object: &'static str, source: io::Error, detail: Option<String>) -> NftError {
-    NftError {
-        operation: Operation::Measure,
-        object,
-        detail,
-        source,
-    }
+fn measure(object: &'static str, kind: u16) -> Query {
+    Query::dump(Operation::Measure, object, kind)
 }

@@ -1,20 +1,17 @@
 //! Reads the table from the kernel.
 
-use std::ops::ControlFlow;
-
 use nix::errno::Errno;
-use usher_core::hold::ruleset::GATE;
+use usher_core::hold::ruleset::{GATE, TABLE};
 
 use super::{
     Found, NftError, Operation,
-    batch::{discard_unread, request},
-    number::{CHAIN_GET, ELEMENTS_GET, NAME, RULE_GET, SET_GET, TABLE_GET, rules as rules_of},
+    number::{
+        CHAIN_GET, ELEMENTS_GET, FAMILY, NAME, NAME_OF_TABLE, RULE_GET, SET_GET, TABLE_GET,
+        rules as rules_of,
+    },
+    query::Query,
 };
-use crate::net::netlink::{
-    Socket,
-    attribute::put_text,
-    message::{self, Verdict},
-};
+use crate::net::netlink::{Socket, attribute::put_text, message};
 
 /// How often a table that keeps changing is read.
 const ATTEMPTS: usize = 5;
@@ -26,7 +23,7 @@ const THINGS: usize = 4096;
 pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
     for _ in 1..ATTEMPTS {
         match whole(socket) {
-            Err(error) if error.source.raw_os_error() == Some(Errno::EINTR as i32) => {}
+            Err(error) if error.is(Errno::EINTR) => {}
             found => return found,
         }
     }
@@ -77,33 +74,21 @@ impl Found {
         flags: u16,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), NftError> {
-        let mut bytes = Vec::new();
-        let flags = if flags == 0 { message::ACK } else { flags };
-        request(&mut bytes, kind, flags, 1, fill);
-        let fail = |source, detail| NftError {
-            operation: Operation::Dump,
-            object,
-            detail,
-            source,
+        let query = Query {
+            flags: if flags == 0 { message::ACK } else { flags },
+            family: FAMILY,
+            ..Query::dump(Operation::Dump, object, kind)
         };
-        discard_unread(socket).map_err(|source| fail(source, None))?;
-        let mut torn = false;
-        let verdict = socket.request(&bytes, |message| match message.verdict() {
-            Some(verdict) => ControlFlow::Break(Some(verdict)),
-            None => {
-                torn |= message.flags & message::INTERRUPTED != 0;
-                self.take(message);
-                if self.things > THINGS {
-                    return ControlFlow::Break(None);
-                }
-                ControlFlow::Continue(())
+        let fill = |body: &mut Vec<u8>| {
+            put_text(body, NAME_OF_TABLE, TABLE);
+            fill(body);
+        };
+        query.send(socket, fill, |message| {
+            self.take(message);
+            match self.things > THINGS {
+                true => Err(Errno::E2BIG.into()),
+                false => Ok(()),
             }
-        });
-        match verdict.and_then(|verdict| verdict.ok_or_else(|| Errno::E2BIG.into())) {
-            Ok(Verdict::Done) if torn => Err(fail(Errno::EINTR.into(), None)),
-            Ok(Verdict::Done) => Ok(()),
-            Ok(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),
-            Err(source) => Err(fail(source, None)),
-        }
+        })
     }
 }

@@ -4,27 +4,22 @@
 //! Rules of `iptables-nft` are included, because it writes to nftables. Rules of `iptables-legacy` are in another
 //! subsystem of the kernel, which nftables does not list.
 
-use std::{collections::BTreeMap, fmt, io, ops::ControlFlow};
+use std::{collections::BTreeMap, fmt};
 
 use nix::errno::Errno;
 use usher_core::hold::ruleset::TABLE;
 
 use super::{
     NftError, Operation,
-    batch::discard_unread,
     number::{
         CHAIN_GET, CHAIN_NEW, FAMILY, HEADER, NAME_OF_TABLE, RULE_GET, RULE_NEW, chain, rules,
     },
+    query::Query,
 };
-use crate::net::netlink::{
-    Socket,
-    attribute::find,
-    message::{self, Message, Verdict},
-};
+use crate::net::netlink::{Socket, attribute::find, message::Message};
 
 /// Most chains that are listed; a mesh has about twelve.
 const CHAINS: usize = 512;
-const ANY: u8 = 0;
 
 /// A chain of a foreign table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +99,15 @@ struct Collector {
 pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
     let mut found = Collector::default();
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {
-        match query(socket, object, kind, &mut found) {
-            // The error of nfnetlink for an absent subsystem.
-            Err(error) if error.source.raw_os_error() == Some(Errno::EINVAL as i32) => break,
+        let query = Query::dump(Operation::Dump, object, kind);
+        let take = |message: Message<'_>| {
+            found.take(message);
+            Ok(())
+        };
+        match query.send(socket, |_| {}, take) {
+            Err(error) if error.has_no_nftables() => break,
+            // Rules changed meanwhile: some may be missing.
+            Err(error) if error.is(Errno::EINTR) => {}
             listed => listed?,
         }
     }
@@ -124,37 +125,6 @@ pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
             .collect(),
         omitted: found.omitted,
     })
-}
-
-fn query(
-    socket: &Socket,
-    object: &'static str,
-    kind: u16,
-    found: &mut Collector,
-) -> Result<(), NftError> {
-    let mut bytes = Vec::new();
-    message::put(&mut bytes, kind, message::DUMP, 1, |body| {
-        body.extend_from_slice(&[ANY, 0, 0, 0]);
-    });
-    let fail = |source: io::Error, detail| NftError {
-        operation: Operation::Dump,
-        object,
-        detail,
-        source,
-    };
-    discard_unread(socket).map_err(|source| fail(source, None))?;
-    let verdict = socket.request(&bytes, |message| match message.verdict() {
-        Some(verdict) => ControlFlow::Break(verdict),
-        None => {
-            found.take(message);
-            ControlFlow::Continue(())
-        }
-    });
-    match verdict {
-        Ok(Verdict::Done) => Ok(()),
-        Ok(Verdict::Rejected { errno, detail }) => Err(fail(errno.into(), detail)),
-        Err(source) => Err(fail(source, None)),
-    }
 }
 
 impl Collector {
@@ -223,7 +193,10 @@ const fn family_name(family: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::netlink::attribute::{nest, put, put_text, put_u32};
+    use crate::net::netlink::{
+        attribute::{nest, put, put_text, put_u32},
+        message,
+    };
 
     fn chain_message(family: u8, table: &str, name: &str) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -44,16 +44,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Watch { .. } | Self::Place(_) => "watch",
-            Self::List { .. } => "list",
-            Self::Read { .. } => "read",
-            Self::Mounts(_) => "mounts",
-        }
-    }
-
     pub(super) fn watch(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         Self::Watch { path, source }

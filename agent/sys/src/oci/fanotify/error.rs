@@ -32,19 +32,6 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Label for metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Permission(_) => "permission",
-            Self::Groups(_) => "groups",
-            Self::Unsupported(_) => "unsupported",
-            Self::Denied { .. } => "denied",
-            Self::Call { .. } => "call",
-        }
-    }
-}
-
 /// Maps the errors of opening a group.
 pub(super) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
     move |errno| {
