@@ -79,7 +79,7 @@ impl Plan {
             .filter_map(|container| sidecar::sidecar(pod, container, config, &tuning, asked))
             .collect();
         let self_ending = self_ending(pod, config, &tuning);
-        keep_log_work(pod, &tuning, &self_ending, &mut sidecars);
+        keep_work(pod, &tuning, &self_ending, &mut sidecars);
         keep_own_ports(&mut sidecars);
         // A plan is kept, and most have one.
         sidecars.shrink_to_fit();
@@ -202,25 +202,27 @@ fn self_ending(pod: &Pod, config: &Config, tuning: &Tuning) -> Vec<SelfEnding> {
         .collect()
 }
 
-/// A log shipper without an app that it serves is the pod's work, as in the drainer Jobs of the logging operator: it is an
-/// app then.
-fn keep_log_work(
-    pod: &Pod,
-    tuning: &Tuning,
-    self_ending: &[SelfEnding],
-    sidecars: &mut Vec<Sidecar>,
-) {
+/// Sidecars without an app that they serve are the pod's work, and apps: the log shippers, as in the drainer Jobs of the logging
+/// operator, else the helpers, as in a database proxy's own Deployment. A mesh's proxy is no work.
+fn keep_work(pod: &Pod, tuning: &Tuning, self_ending: &[SelfEnding], sidecars: &mut Vec<Sidecar>) {
     let serves = |container: &Container| {
         let mut sidecars = sidecars.iter().map(|sidecar| &sidecar.name);
         let mut self_ending = self_ending.iter().map(|container| &container.name);
         sidecars.any(|name| *name == container.name)
             || self_ending.any(|name| *name == container.name)
     };
-    if pod.containers.iter().all(serves) {
-        sidecars.retain(|sidecar| {
-            sidecar.order != Order::Logs || tuning.named.contains_key(&sidecar.name)
-        });
+    if !pod.containers.iter().all(serves) {
+        return;
     }
+    let is_named = |sidecar: &Sidecar| tuning.named.contains_key(&sidecar.name);
+    let has = |order: Order| {
+        let mut sidecars = sidecars.iter();
+        sidecars.any(|sidecar| sidecar.order == order && !is_named(sidecar))
+    };
+    let work = [Order::Logs, Order::Helper]
+        .into_iter()
+        .find(|order| has(*order));
+    sidecars.retain(|sidecar| Some(sidecar.order) != work || is_named(sidecar));
 }
 
 /// A port at which one sidecar is known to listen is no port that another one may listen at.

@@ -124,6 +124,8 @@ pub struct Recognition {
     pub tags: Vec<Pattern>,
     /// Base names of the program that it runs, also below a shell.
     pub programs: Vec<Pattern>,
+    /// Base names of words of its command or script.
+    pub commands: Vec<Pattern>,
     /// These words stand one after the other in its command and arguments.
     pub args: Vec<String>,
     /// What its flags, environment and annotations must say.
@@ -255,12 +257,15 @@ impl Recognition {
             && any(&self.programs, &|pattern| {
                 subject.program().is_some_and(|name| pattern.matches(name))
             })
+            && any(&self.commands, &|pattern| {
+                subject.commands().any(|name| pattern.matches(name))
+            })
             && subject.has_words(&self.args)
             && self.when.holds(subject)
     }
 }
 
-/// The variable of a place in the environment, without the pointer into its document.
+/// The variable or the annotation of a place, without the pointer into its document.
 fn variable(place: &str) -> &str {
     place.split_once('#').map_or(place, |(name, _pointer)| name)
 }
@@ -279,16 +284,17 @@ impl Reads {
         let mut reads = Self::default();
         for recipe in recipes {
             for sources in recipe.settings() {
-                reads
-                    .annotations
-                    .extend(sources.annotations.iter().cloned());
+                let keys = sources.annotations.iter().map(|place| variable(place));
+                reads.annotations.extend(keys.map(str::to_owned));
                 let names = sources.env.iter().map(|place| variable(place));
                 reads.env.extend(names.map(str::to_owned));
             }
             for condition in recipe.conditions() {
-                reads
-                    .annotations
-                    .extend(condition.annotations.keys().cloned());
+                let keys = condition.annotations.keys();
+                let keys = keys
+                    .chain(&condition.annotated)
+                    .chain(&condition.unannotated);
+                reads.annotations.extend(keys.cloned());
                 reads.env.extend(condition.env.keys().cloned());
                 reads.env.extend(condition.variables.iter().cloned());
             }

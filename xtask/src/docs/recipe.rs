@@ -31,6 +31,9 @@ fn way(way: &Recognition) -> String {
     if !way.programs.is_empty() {
         parts.push(format!("program {}", patterns(&way.programs)));
     }
+    if !way.commands.is_empty() {
+        parts.push(format!("command {}", patterns(&way.commands)));
+    }
     if !way.args.is_empty() {
         parts.push(format!("arguments {}", code(&way.args.join(" "))));
     }
@@ -50,6 +53,8 @@ fn condition(condition: &Condition) -> String {
         env,
         variables,
         annotations,
+        annotated,
+        unannotated,
     } = condition;
     let pairs = |what: &str, sign: &str, pairs: &BTreeMap<String, String>| {
         let pair = |(key, value)| format!("{what} {}", code(&format!("{key}{sign}{value}")));
@@ -64,6 +69,12 @@ fn condition(condition: &Condition) -> String {
             .map(|name| format!("variable {}", code(name))),
     );
     parts.extend(pairs("annotation", ": ", annotations));
+    let keys = |what: &str, keys: &[String]| {
+        let key = |key: &String| format!("{what} {}", code(key));
+        keys.iter().map(key).collect::<Vec<_>>()
+    };
+    parts.extend(keys("annotation", annotated));
+    parts.extend(keys("no annotation", unannotated));
     listed(&parts, "and")
 }
 

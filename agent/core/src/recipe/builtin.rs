@@ -27,9 +27,9 @@ const FILES: [Builtin; 10] = files![
     "other-meshes.yaml",
     "databases.yaml",
     "helpers.yaml",
-    "volumes.yaml",
     "logs.yaml",
-    "envoy.yaml"
+    "envoy.yaml",
+    "self-ending.yaml"
 ];
 
 /// The built-in recipes, in the order in which they are tried.

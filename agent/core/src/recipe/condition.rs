@@ -21,6 +21,10 @@ pub struct Condition {
     pub variables: Vec<String>,
     /// Annotations of the pod that have these values.
     pub annotations: BTreeMap<String, String>,
+    /// Annotations that the pod has, with any value.
+    pub annotated: Vec<String>,
+    /// Annotations that the pod does not have.
+    pub unannotated: Vec<String>,
 }
 
 impl Condition {
@@ -40,7 +44,10 @@ impl Condition {
             env,
             variables,
             annotations,
+            annotated,
+            unannotated,
         } = self;
+        let is_annotated = |key: &String| subject.annotation(key).is_some();
         let same = |(want, found): (&String, Option<&str>)| found == Some(want.as_str());
         version.contain(subject.version)
             && flag.as_deref().is_none_or(|name| subject.is_set(name))
@@ -54,5 +61,7 @@ impl Condition {
                 .iter()
                 .map(|(key, want)| (want, subject.annotation(key)))
                 .all(same)
+            && annotated.iter().all(is_annotated)
+            && !unannotated.iter().any(is_annotated)
     }
 }

@@ -94,8 +94,15 @@ fn is_of_version(condition: &Condition) -> bool {
         env,
         variables,
         annotations,
+        annotated,
+        unannotated,
     } = condition;
-    flag.is_none() && !shell && env.is_empty() && variables.is_empty() && annotations.is_empty()
+    let has_none = |lists: &[&Vec<String>]| lists.iter().all(|list| list.is_empty());
+    flag.is_none()
+        && !shell
+        && env.is_empty()
+        && annotations.is_empty()
+        && has_none(&[variables, annotated, unannotated])
 }
 
 #[cfg(test)]

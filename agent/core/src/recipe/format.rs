@@ -64,6 +64,8 @@ struct RawRecognition {
     #[serde(default)]
     program: Vec<Pattern>,
     #[serde(default)]
+    command: Vec<Pattern>,
+    #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
     when: Condition,
@@ -199,15 +201,21 @@ impl TryFrom<RawRecognition> for Recognition {
         if raw.name.is_empty()
             && raw.image.is_empty()
             && raw.program.is_empty()
+            && raw.command.is_empty()
             && raw.args.is_empty()
+            && raw.when == Condition::default()
         {
-            return Err("a container is recognised by name, image, program or args".to_owned());
+            return Err(
+                "a container is recognised by name, image, program, command, args or when"
+                    .to_owned(),
+            );
         }
         Ok(Self {
             names: raw.name,
             images: raw.image,
             tags: raw.tag,
             programs: raw.program,
+            commands: raw.command,
             args: raw.args,
             when: raw.when,
         })

@@ -75,8 +75,12 @@ pub struct Captured {
 pub struct Dns {
     /// The UDP and TCP port that they are redirected to.
     pub port: Setting<u16>,
-    /// They are redirected only where one of these holds.
+    /// They are redirected only where one of these holds; empty for everywhere.
+    #[serde(default)]
     pub when: OneOrMore<Condition>,
+    /// They are not redirected where one of these holds.
+    #[serde(default)]
+    pub unless: OneOrMore<Condition>,
 }
 
 /// One way to ask whether a proxy is ready.
@@ -181,7 +185,10 @@ impl HoldRecipe {
 
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let captured = self.captured.iter().flat_map(|captured| {
-            let dns = captured.dns.iter().flat_map(|dns| &dns.when.0);
+            let dns = captured
+                .dns
+                .iter()
+                .flat_map(|dns| dns.when.0.iter().chain(&dns.unless.0));
             let ready = captured
                 .ready
                 .iter()
@@ -265,9 +272,7 @@ impl Captured {
 
 impl Dns {
     fn port_for(&self, subject: Subject<'_>) -> Option<u16> {
-        let mut when = self.when.0.iter();
-        let captured = when.any(|condition| condition.holds(subject));
-        captured
+        Condition::permit(&self.when.0, &self.unless.0, subject)
             .then(|| self.port.of(subject))
             .filter(|port| *port != 0)
     }

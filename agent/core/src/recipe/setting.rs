@@ -16,7 +16,7 @@ use crate::{base::duration, recipe::step};
 /// A value with a default, and where a pod may say something else.
 ///
 /// In a recipe it is the default alone, or a map of `default` and any of `annotations`, `args` and `env`. The first
-/// source that has a readable value counts. `NAME#/pointer` in `env` reads a value of a variable that is a JSON
+/// source that has a readable value counts. `NAME#/pointer` in `annotations` or `env` reads a value of a JSON or YAML
 /// document ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<T> {
@@ -99,7 +99,7 @@ impl<T: Value> Setting<T> {
         let annotations = self
             .annotations
             .iter()
-            .map(|key| Vec::from_iter(subject.annotation(key).map(Cow::Borrowed)));
+            .map(|place| Vec::from_iter(subject.annotation_at(place)));
         let args = self
             .args
             .iter()

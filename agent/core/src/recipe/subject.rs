@@ -28,10 +28,20 @@ impl<'pod> Subject<'pod> {
         shell::words(&self.container.words)
     }
 
+    /// Command and arguments; below a shell, the words of the commands that run a program.
+    pub(super) fn words_of(self, is_program: impl Fn(&str) -> bool) -> Vec<&'pod str> {
+        shell::words_of(&self.container.words, is_program)
+    }
+
     /// The program that decides how long the container runs: its first one, or below a
     /// shell the last one of the script.
     pub(super) fn program(self) -> Option<&'pod str> {
         shell::program(&self.container.words)
+    }
+
+    /// The base names of the words of its command or script, those of programs in the background among them.
+    pub(super) fn commands(self) -> impl Iterator<Item = &'pod str> {
+        self.words().into_iter().map(shell::base_name)
     }
 
     /// Whether the command is a script of a shell.
@@ -75,22 +85,33 @@ impl<'pod> Subject<'pod> {
         self.container.env.get(name).map(String::as_str)
     }
 
-    /// The value of a variable, or with `NAME#/pointer` a value of its JSON document.
+    /// The value of a variable, or with `NAME#/pointer` a value of its document.
     pub(super) fn env_at(self, place: &str) -> Option<Cow<'pod, str>> {
-        let Some((name, pointer)) = place.split_once('#') else {
-            return self.env(place).map(Cow::Borrowed);
-        };
-        let document: serde_json::Value = serde_json::from_str(self.env(name)?).ok()?;
-        let value = match document.pointer(pointer)? {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Some(Cow::Owned(value))
+        value_at(place, |name| self.env(name))
+    }
+
+    /// The value of an annotation, or with `KEY#/pointer` a value of its document.
+    pub(super) fn annotation_at(self, place: &str) -> Option<Cow<'pod, str>> {
+        value_at(place, |key| self.annotation(key))
     }
 
     pub(super) fn annotation(self, key: &str) -> Option<&'pod str> {
         self.pod.annotations.get(key).map(String::as_str)
     }
+}
+
+/// The text of a place, or the value of its document that the pointer in the place names.
+fn value_at<'pod>(place: &str, text: impl Fn(&str) -> Option<&'pod str>) -> Option<Cow<'pod, str>> {
+    let Some((name, pointer)) = place.split_once('#') else {
+        return text(place).map(Cow::Borrowed);
+    };
+    // JSON is YAML.
+    let document: serde_json::Value = serde_saphyr::from_str(text(name)?).ok()?;
+    let value = match document.pointer(pointer)? {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Some(Cow::Owned(value))
 }
 
 /// The value of a parameter of a word: `instance?port=5432&x=1`.

@@ -128,7 +128,7 @@ fn conservative() {
 fn the_pod_has_the_last_word() {
     let case = Case {
         name: "db",
-        image: "shop/pgbouncer:1",
+        image: "shop/pooler:1",
         ..Case::default()
     };
     let named = |list| {

@@ -46,6 +46,10 @@ impl Recognition {
         parts.extend(image.map(|image| format!("image {image}")));
         let program = subject.program().filter(|_| !self.programs.is_empty());
         parts.extend(program.map(|program| format!("program {program}")));
+        let command = fits(&self.commands, &|pattern| {
+            subject.commands().any(|name| pattern.matches(name))
+        });
+        parts.extend(command.map(|name| format!("command {name}")));
         if !self.args.is_empty() {
             parts.push(format!("arguments {}", self.args.join(" ")));
         }
@@ -100,6 +104,8 @@ impl Condition {
             env,
             variables,
             annotations,
+            annotated,
+            unannotated,
         } = self;
         let mut words = Vec::new();
         if version.is_limited() {
@@ -116,6 +122,8 @@ impl Condition {
         words.extend(pairs("variable", env));
         words.extend(variables.iter().map(|name| format!("variable {name}")));
         words.extend(pairs("annotation", annotations));
+        words.extend(annotated.iter().map(|key| format!("annotation {key}")));
+        words.extend(unannotated.iter().map(|key| format!("no annotation {key}")));
         words
     }
 }

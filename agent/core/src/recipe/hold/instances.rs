@@ -13,6 +13,8 @@ const NUMBERED: usize = 16;
 /// Instances that a proxy serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instances {
+    /// Base names of the proxy's program, whose arguments count below a shell; empty for all words.
+    pub program: Vec<Pattern>,
     /// Arguments that name an instance, without their parameters.
     pub words: Vec<Pattern>,
     /// Variables that name instances where no argument does, and the same with a number.
@@ -80,7 +82,15 @@ impl Instances {
             // The kubelet or a shell replaces the variable.
             name.starts_with('$') || self.words.iter().any(|pattern| pattern.matches(name))
         };
-        let words: Vec<&str> = subject.words().into_iter().filter(is_instance).collect();
+        let is_program = |name: &str| {
+            let mut programs = self.program.iter();
+            self.program.is_empty() || programs.any(|program| program.matches(name))
+        };
+        let words: Vec<&str> = subject
+            .words_of(is_program)
+            .into_iter()
+            .filter(is_instance)
+            .collect();
         if !words.is_empty() {
             return words;
         }
@@ -107,6 +117,8 @@ impl Instances {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawInstances {
+    #[serde(default)]
+    program: Vec<Pattern>,
     words: Vec<Pattern>,
     #[serde(default)]
     env: Vec<String>,
@@ -133,6 +145,7 @@ impl<'de> Deserialize<'de> for Instances {
                 .chain(numbered.collect::<Vec<_>>())
         });
         Ok(Self {
+            program: raw.program,
             words: raw.words,
             env: env.collect(),
             port: raw.port,

@@ -6,7 +6,20 @@
 /// Programs whose `-c` takes a script.
 const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "busybox"];
 /// Programs and words of the shell that a command follows.
-const PREFIXES: [&str; 7] = ["dumb-init", "tini", "exec", "env", "then", "do", "else"];
+const PREFIXES: [&str; 12] = [
+    "dumb-init",
+    "tini",
+    "catatonit",
+    "kubexit",
+    "timeout",
+    "nohup",
+    "time",
+    "exec",
+    "env",
+    "then",
+    "do",
+    "else",
+];
 /// Words that end a compound command.
 const CLOSING: [&str; 4] = ["done", "fi", "}", "esac"];
 
@@ -21,6 +34,26 @@ pub(super) fn words(command: &[String]) -> Vec<&str> {
             .chain(command[at + 1..].iter().map(String::as_str))
             .collect(),
     }
+}
+
+/// The words of the commands of a script that run a program, or of the whole command.
+pub(super) fn words_of(command: &[String], is_program: impl Fn(&str) -> bool) -> Vec<&str> {
+    let Some(at) = script_at(command) else {
+        return words(command);
+    };
+    let runs = |words: &[&str]| words.iter().any(|word| is_program(base_name(word)));
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    let mut continues = false;
+    for line in command[at].lines().map(str::trim) {
+        let mut parts = line.split([';', '&', '|']);
+        if continues && let (Some(last), Some(part)) = (commands.last_mut(), parts.next()) {
+            last.extend(part.split_whitespace().map(bare));
+        }
+        commands.extend(parts.map(|part| part.split_whitespace().map(bare).collect()));
+        continues = line.ends_with('\\');
+    }
+    commands.retain(|words| runs(words));
+    commands.concat()
 }
 
 /// The base name of the program that decides how long the container runs.
@@ -49,10 +82,11 @@ fn last_command(script: &str) -> Option<&str> {
     last
 }
 
-/// The program of one command, behind assignments and wrappers.
+/// The program of one command, behind assignments and wrappers with their options and times.
 fn executed<'word>(words: impl Iterator<Item = &'word str>) -> Option<&'word str> {
     words
-        .filter(|word| !word.starts_with('-') && !is_assignment(word))
+        .filter(|word| !word.starts_with(|first: char| first == '-' || first.is_ascii_digit()))
+        .filter(|word| !is_assignment(word))
         .map(base_name)
         .find(|name| !PREFIXES.contains(name))
 }
@@ -80,7 +114,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-fn base_name(word: &str) -> &str {
+pub(super) fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
@@ -132,11 +166,37 @@ mod tests {
                 &["sh", "-c", "if x; then ./cloud_sql_proxy; fi"],
                 Some("cloud_sql_proxy"),
             ),
+            (
+                &["/kubexit/kubexit", "/cloud-sql-proxy", "p:r:i"],
+                Some("cloud-sql-proxy"),
+            ),
+            (
+                &["timeout", "--signal=INT", "10m", "/cloud-sql-proxy"],
+                Some("cloud-sql-proxy"),
+            ),
             (&["-instances=a=tcp:5432"], None),
             (&["sh", "-c"], Some("sh")),
             (&[], None),
         ] {
             assert_eq!(program(&command(words)), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_commands_that_run_a_program() {
+        let script = "I=$(cat /i)\n./proxy --a \\\n  \"$I\" & PID=$!\nwait $PID; ./proxy b\n";
+        for (words, expected) in [
+            (
+                &["sh", "-c", script][..],
+                &["./proxy", "--a", "\\", "$I", "./proxy", "b"][..],
+            ),
+            (&["sh", "-c", "./other $I"], &[]),
+            (&["./proxy", "--a"], &["./proxy", "--a"]),
+            (&["--a"], &["--a"]),
+        ] {
+            let command = command(words);
+            let found = words_of(&command, |name| name == "proxy");
+            assert_eq!(found, expected, "{words:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `USHER_BLESS=1` rewrites the plans; read them then.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{collections::BTreeSet, fmt::Write as _, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -32,14 +32,15 @@ pub(crate) struct Case {
     plan: Vec<String>,
 }
 
-pub(crate) fn cases() -> Vec<Case> {
-    serde_saphyr::from_str(TEXT).unwrap()
+pub(crate) fn cases() -> &'static [Case] {
+    static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| serde_saphyr::from_str(TEXT).unwrap());
+    &CASES
 }
 
 /// The pod of a case, as the kubelet lists it.
 pub(crate) fn pod_of(name: &str) -> Pod {
-    let case = cases().into_iter().find(|case| case.case == name).unwrap();
-    case.pod()
+    let mut cases = cases().iter();
+    cases.find(|case| case.case == name).unwrap().pod()
 }
 
 impl Case {
@@ -130,10 +131,10 @@ fn plan(pod: &Pod) -> Vec<String> {
 
 #[test]
 fn plans_of_pods_from_the_field() {
-    let mut cases = cases();
+    let cases = cases();
     let mut names = BTreeSet::new();
     let mut wrong = Vec::new();
-    for case in &mut cases {
+    for case in cases {
         assert!(names.insert(case.case.clone()), "twice: {}", case.case);
         assert!(case.source.starts_with("https://"), "{}", case.case);
         let found = plan(&case.pod());
@@ -142,7 +143,7 @@ fn plans_of_pods_from_the_field() {
         }
     }
     if std::env::var_os("USHER_BLESS").is_some() {
-        bless(&cases);
+        bless(cases);
         return;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -64,7 +64,7 @@ fn limits() {
         (
             "recognise",
             "[{}]".to_owned(),
-            "name, image, program or args",
+            "name, image, program, command, args or when",
         ),
         ("quit", "[]".to_owned(), "1 to 16 steps"),
         ("quit", list(SIGNAL, 17), "1 to 16 steps"),
@@ -90,7 +90,7 @@ fn limits() {
         (
             "afterTerm",
             "{sidecar: [{}]}".to_owned(),
-            "name, image, program or args",
+            "name, image, program, command, args or when",
         ),
         ("quit", step("{}"), "one of post, get and signal"),
         (

@@ -108,13 +108,19 @@ fn who_is_there() {
         ),
         row(
             "sidecars only",
-            "Never sql istio-proxy",
-            "all sql!0 1m",
+            "Never istio-proxy",
+            "all 1m",
             &[
                 UNLISTED,
                 "waiting: the API server has not returned the pod's Namespace yet",
                 "not-applicable: the pod has sidecars only",
             ],
+        ),
+        row(
+            "a helper that is the pod's work",
+            "Never sql istio-proxy",
+            "all ; sql!0",
+            &[FINISHED, QUIT],
         ),
         row(
             "a log shipper that is the pod's work",
