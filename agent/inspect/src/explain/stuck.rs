@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Case, Finding, Id,
     case::names,
+    facts::Container,
     finding::{stays, unknown_helper},
 };
 
@@ -21,11 +22,13 @@ pub struct Stuck {
 pub(super) fn stuck(case: &Case<'_>, findings: &[Finding]) -> Option<Stuck> {
     let (since_ms, containers) = match case.finished_ms() {
         Some(finished) => {
-            let sidecars = case.running_sidecars();
-            (
-                finished,
-                names(sidecars.filter(|one| stays::stays(case, one))),
-            )
+            let containers = case.facts.containers.iter();
+            let keeps = |one: &&Container| match case.plan.is_app(&one.name) {
+                true => false,
+                false if case.plan.ends_by_itself(&one.name) => stays::outlives(case, one),
+                false => stays::stays(case, one),
+            };
+            (finished, names(containers.filter(keeps)))
         }
         // The findings have their own patience.
         None if findings

@@ -168,7 +168,8 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
         &waiting[..],
     ) {
         ([], []) => "the kubelet is ending the pod".to_owned(),
-        (names, []) => format!("{} still runs", names.join(", ")),
+        ([name], []) => format!("{name} still runs"),
+        (names, []) => format!("{} still run", names.join(", ")),
         (_, waiting) => waiting.join(", "),
     };
     // A sidecar that runs too long is a finding.

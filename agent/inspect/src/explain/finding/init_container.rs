@@ -4,6 +4,8 @@
 //! A proxy that is a regular container starts once every init container ended, so until then nothing listens at the port
 //! that connections are redirected to, and each of them is refused. usher does not hold them: the proxy would never start.
 
+mod mesh;
+
 use usher_core::recipe::Order;
 
 use super::{Finding, Id, NOT_VISIBLE};
@@ -13,13 +15,14 @@ use crate::explain::{
 };
 
 /// Init containers that create the capture rules. Those that come later are captured.
-const CREATORS: [&str; 6] = [
+const CREATORS: [&str; 7] = [
     "istio-init",
     "linkerd-init",
     "kuma-init",
     "consul-connect-inject-init",
     "osm-init",
     "proxyinit",
+    "nginx-mesh-init",
 ];
 /// Init containers that check the rules of a CNI plugin, which exist before the first container.
 const VALIDATORS: [&str; 3] = [
@@ -29,25 +32,12 @@ const VALIDATORS: [&str; 3] = [
 ];
 /// The user of the proxy of Istio, Kuma and AWS App Mesh, and of Linkerd and Consul: its connections are not redirected.
 const PROXY_USERS: [u32; 3] = [1337, 2102, 5995];
-/// Native sidecars that are a mesh's proxy.
-const NATIVE_PROXIES: [&str; 4] = [
-    "istio-proxy",
-    "linkerd-proxy",
-    "kuma-sidecar",
-    "consul-dataplane",
-];
 /// An init container that runs longer waits for something.
 const BRIEF_MS: u64 = 3_000;
 /// The same where the connection attempts are unknown.
 const LONG_MS: u64 = 60_000;
-/// Annotations that exclude connections from the capture.
-const EXCLUSIONS: [&str; 5] = [
-    "traffic.sidecar.istio.io/excludeOutboundPorts",
-    "traffic.sidecar.istio.io/excludeOutboundIPRanges",
-    "config.linkerd.io/skip-outbound-ports",
-    "traffic.kuma.io/exclude-outbound-ports",
-    "consul.hashicorp.com/transparent-proxy-exclude-outbound-ports",
-];
+/// Vault's init container, and the annotation that makes it the first one.
+const VAULT: (&str, &str) = ("vault-agent-init", "vault.hashicorp.com/agent-init-first");
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     if case.is_over()
@@ -63,9 +53,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let proxy = proxy_after(case, init).filter(|proxy| !is_exempt(init, proxy))?;
     let rules = capture(case, init)?;
     let attempts = case.seen.attempts;
-    let exclusion = EXCLUSIONS
-        .into_iter()
-        .find(|key| case.facts.annotation(key).is_some());
+    let exclusion = mesh::exclusions().find(|key| case.facts.annotation(key).is_some());
     let is_known = match (attempts, exclusion) {
         (Some(attempts), _) if attempts.failed > 0 => true,
         // Nothing was refused, so it waits for something else. Some connections may pass.
@@ -107,7 +95,6 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         let value = case.facts.annotation(key)?;
         Some((Case::annotation_path(key), super::short(value)))
     });
-    let user = proxy_user(case, proxy);
     let finding = finding
         .about(name)
         .because(init.status_path(), says)
@@ -120,12 +107,31 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
             "Make {proxy_name} a native sidecar that starts before {name}, or run {name} as the proxy's user, or exclude \
              the ports that it connects to."
         ),
-        format!(
-            "sidecar.istio.io/nativeSidecar: \"true\"    # an annotation of the pod\n\
-             securityContext: {{runAsUser: {user}}}    # of {name}\n\
-             traffic.sidecar.istio.io/excludeOutboundPorts: \"5432\"    # an annotation of the pod"
-        ),
+        remedies(case, init, proxy),
     ))
+}
+
+/// The settings that give the init container a network, a line for each.
+fn remedies(case: &Case<'_>, init: &Container, proxy: &Container) -> String {
+    let mesh = mesh::of(case, proxy);
+    let annotation =
+        |key: &str, value: &str| format!("{key}: \"{value}\"    # an annotation of the pod");
+    let native = mesh.and_then(|mesh| mesh.native);
+    let (vault, first) = VAULT;
+    let user = proxy_user(case, proxy);
+    [
+        (init.name == vault).then(|| annotation(first, "true")),
+        native.map(|key| annotation(key, "true")),
+        Some(format!(
+            "securityContext: {{runAsUser: {user}}}    # of {}",
+            init.name
+        )),
+        mesh.map(|mesh| annotation(mesh.exclude_ports, "5432")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join("\n")
 }
 
 /// Whether an init container failed, or runs longer than one that has nothing to wait for.
@@ -158,9 +164,7 @@ fn proxy_after<'pod>(case: &Case<'pod>, init: &Container) -> Option<&'pod Contai
     let mut later = case.facts.init.iter();
     // Advances to the init container itself.
     later.find(|found| found.name == init.name)?;
-    let native = later.find(|found| {
-        found.is_native && NATIVE_PROXIES.contains(&&found.name[..]) && !found.runs()
-    });
+    let native = later.find(|found| found.is_native && mesh::is_proxy(found) && !found.runs());
     let mut regular = case
         .sidecars()
         .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.held_ports.is_empty());

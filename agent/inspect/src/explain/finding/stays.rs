@@ -16,6 +16,24 @@ use crate::explain::{
 /// A sidecar may take this much longer than its steps.
 const GRACE_MS: u64 = 5_000;
 
+/// A container that ends by itself has this long: its driver looks at the pod once in a while.
+const SELF_ENDING_MS: u64 = 300_000;
+
+/// Whether a container that ends by itself has not ended, long after all others.
+pub(in crate::explain) fn outlives(case: &Case<'_>, container: &Container) -> bool {
+    if case.is_over() || !container.runs() || !case.plan.ends_by_itself(&container.name) {
+        return false;
+    }
+    let mut others = case.facts.containers.iter();
+    let ends: Option<Vec<Option<u64>>> = others
+        .by_ref()
+        .filter(|other| !case.plan.ends_by_itself(&other.name))
+        .map(|other| Some(case.ended_for_good(other)?.finished_ms))
+        .collect();
+    let newest = ends.and_then(|ends| ends.into_iter().flatten().max());
+    newest.is_some_and(|at| case.seen.now_ms.saturating_sub(at) > SELF_ENDING_MS)
+}
+
 /// Whether a sidecar runs longer than its termination takes.
 pub(in crate::explain) fn stays(case: &Case<'_>, container: &Container) -> bool {
     let finished = case.finished_ms();
@@ -58,6 +76,10 @@ fn gave_up(case: &Case<'_>) -> bool {
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let finished = case.finished_ms()?;
+    let mut containers = case.facts.containers.iter();
+    if let Some(container) = containers.find(|container| outlives(case, container)) {
+        return Some(self_ending(case, container, finished));
+    }
     let names = names(
         case.running_sidecars()
             .filter(|container| stays(case, container)),
@@ -77,6 +99,23 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         }
     }
     Some(advise(case, finding, first))
+}
+
+fn self_ending(case: &Case<'_>, container: &Container, finished: u64) -> Finding {
+    let name = &container.name;
+    let problem = format!(
+        "every app ended {}, and {name} still runs: its driver or controller ends it once all other containers have ended, and \
+         usher does not",
+        case.ago(finished)
+    );
+    Finding::error(Id::SidecarStays, problem)
+        .about(name)
+        .because(container.status_path(), "running")
+        .because(container.path("image"), super::short(&container.image))
+        .fix(
+            format!("Find why {name} is not ended: its log, and that of its driver or controller. Or delete this pod."),
+            case.logs(name),
+        )
 }
 
 fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {

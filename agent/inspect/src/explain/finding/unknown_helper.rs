@@ -17,7 +17,7 @@ use crate::explain::{
 const GRACE_MS: u64 = 5_000;
 /// The same in a pod without a sidecar, where several apps do one work.
 const LONG_MS: u64 = 300_000;
-/// Katib's metrics collectors, by the last part of the image's repository
+/// Katib's metrics collectors, by the end of the image's repository, which a mirror may flatten
 /// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
 const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
 
@@ -69,7 +69,8 @@ fn waits_for_all(case: &Case<'_>, app: &Container) -> bool {
         .rsplit('/')
         .next()
         .unwrap_or_default();
-    let is_collector = COLLECTORS.contains(&last) && case.facts.shares_processes;
+    let is_collector = COLLECTORS.iter().any(|name| last.ends_with(name));
+    let is_collector = is_collector && case.facts.shares_processes;
     is_collector && app.flag("-w") != Some("false")
 }
 
