@@ -4,6 +4,7 @@
 //! drawn by the same code. Fields are added, never changed, within one [`API_VERSION`].
 
 mod act;
+mod cost;
 mod dry_run;
 pub mod log_filter;
 mod pod;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     act::{Ordered, PlannedTable, RequestOptions, Step, WatchLine},
+    cost::{CostReport, CountingNode, NamespaceCost},
     dry_run::{Acts, Allowed, Forecast, HeldPort, Hold, LadderStep, LeftOut, Quit, Sidecar, Start},
     pod::{Container, ContainerState, Pod, PodState, Role},
     process::{Log, Metrics, Settings},

@@ -2,6 +2,7 @@
 
 pub mod action;
 mod attempts;
+mod costs;
 mod dry_run;
 pub mod event;
 mod kubelet_list;
@@ -22,6 +23,7 @@ use crate::{
         time::Timestamp,
     },
     cni::protocol::Request,
+    cost::Ledger,
     decision::Kind,
     engine::{
         action::Action, event::Event, kubelet_poll::KubeletPoll, namespaces::Namespaces,
@@ -57,6 +59,7 @@ pub struct Engine {
     sandboxes: BTreeMap<SandboxId, PodUid>,
     /// Sandboxes that the runtime announced without a UID, of pods that the kubelet has not listed yet.
     unplaced: Vec<(Timestamp, Request)>,
+    costs: Ledger,
 }
 
 impl Engine {
@@ -141,6 +144,7 @@ impl Engine {
         for uid in self.timers.due(now) {
             self.review_pod(now, &uid, &mut actions);
         }
+        self.count_refused(&actions);
         if self.kubelet_poll.due().is_some_and(|due| due <= now) {
             self.kubelet_poll.sent(now);
             actions.push(Action::FetchPods);
@@ -237,6 +241,7 @@ impl Engine {
     fn review_pod(&mut self, now: Timestamp, uid: &PodUid, actions: &mut Vec<Action>) {
         let (view, quit) = match self.refresh(now, uid, actions) {
             Ok(view) => {
+                self.review_cost(&view);
                 let quit = self.review_quit(&view, actions);
                 let retry = self.namespaces.due(&view.spec.namespace);
                 (Some(view), quit.into_iter().chain(retry).min())
@@ -312,6 +317,7 @@ impl Engine {
 
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
         self.forget_sandbox(uid, actions);
+        self.close_cost(uid);
         // The kubelet may list it for as long as the API has the object; with
         // its cgroup everything that could be done for it is gone.
         if let Some(tracked) = self.pods.get_mut(uid) {

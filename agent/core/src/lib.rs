@@ -14,6 +14,7 @@ pub mod admin;
 pub mod base;
 pub mod cleanup;
 pub mod cni;
+mod cost;
 pub mod decision;
 pub mod engine;
 pub mod hold;

@@ -5,6 +5,7 @@ pub mod container_change;
 pub mod exit_status;
 pub mod image;
 pub mod list;
+pub mod requests;
 pub mod restart_policy;
 pub mod spec;
 pub(crate) mod state;

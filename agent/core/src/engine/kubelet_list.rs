@@ -21,6 +21,11 @@ impl Engine {
             let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
             if !is_missing {
                 tracked.set_spec(spec);
+                if let Some(spec) = &tracked.spec {
+                    tracked
+                        .cost
+                        .listed(spec.deleting, self.kubelet_poll.last_sent());
+                }
             }
             match tracked.awaits_kubelet {
                 Some(due) if self.kubelet_poll.last_sent() >= Some(due) => {

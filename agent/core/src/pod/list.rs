@@ -12,6 +12,7 @@ mod container;
 mod pod;
 mod probe;
 mod reduced;
+mod resources;
 mod splitter;
 
 use std::{

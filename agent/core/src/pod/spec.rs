@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     base::id::{ContainerId, PodUid},
-    pod::restart_policy::{RestartPolicy, RestartRule},
+    pod::{
+        requests::Requests,
+        restart_policy::{RestartPolicy, RestartRule},
+    },
 };
 
 /// One pod of this node.
@@ -37,6 +40,8 @@ pub struct Pod {
     pub init_restarters: Vec<Container>,
     /// Names of its init containers that end before the regular ones start, in that order.
     pub init_containers: Vec<String>,
+    /// What the scheduler reserves for it.
+    pub requests: Requests,
 }
 
 /// One regular container.
@@ -58,6 +63,7 @@ pub struct Container {
     pub own_user: Option<u32>,
     /// The group of its own security context.
     pub own_group: Option<u32>,
+    pub requests: Requests,
     /// Own restart policy, if it has one ([KEP-5307](https://github.com/kubernetes/enhancements/issues/5307)).
     pub restart_policy: Option<RestartPolicy>,
     /// Own restart rules, tried in order before the policy.

@@ -10,6 +10,7 @@ use crate::{
         id::{ContainerId, PodUid},
         time::Timestamp,
     },
+    cost::PodCost,
     hold::state::Hold,
     plan::{Plan, version_query::VersionQueries},
     pod::{
@@ -42,6 +43,7 @@ pub(crate) struct Tracked {
     pub(crate) runs: Runs,
     pub(crate) hold: Hold,
     pub(crate) quit: Quit,
+    pub(crate) cost: PodCost,
     /// Why it was quarantined last.
     pub(crate) trouble: Option<Trouble>,
 }
@@ -61,6 +63,7 @@ impl Tracked {
             runs: Runs::default(),
             hold: Hold::default(),
             quit: Quit::default(),
+            cost: PodCost::default(),
             trouble: None,
         }
     }

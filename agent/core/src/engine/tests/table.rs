@@ -3,6 +3,7 @@
 //!
 //! [`scene`] explains the words of a row.
 
+mod cost;
 mod deletion;
 mod ended;
 mod kinds;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{probe::RawProbe, reduced};
+use super::{probe::RawProbe, reduced, resources::RawResources};
 use crate::{
     base::id::ContainerId,
     pod::{
@@ -45,6 +45,8 @@ pub(super) struct RawContainer<'list> {
     args: Option<&'list RawValue>,
     #[serde(borrow)]
     env: Option<&'list RawValue>,
+    #[serde(borrow)]
+    resources: Option<RawResources<'list>>,
     security_context: Option<RawSecurity>,
     restart_policy: Option<Policy>,
     restart_policy_rules: Option<Vec<RawRule>>,
@@ -133,6 +135,10 @@ impl RawContainer<'_> {
             user,
             own_user,
             own_group,
+            requests: self
+                .resources
+                .map(|resources| resources.explicit().into())
+                .unwrap_or_default(),
             restart_policy: self.restart_policy.map(Into::into),
             restart_rules: rules
                 .into_iter()

@@ -11,10 +11,12 @@ use serde_json::value::RawValue;
 use super::{
     container::{Policy, RawContainer, RawSecurity, RawStatus},
     reduced,
+    resources::{RawRequests, RawResources},
 };
 use crate::{
     base::id::{InvalidId, PodUid},
     pod::{
+        requests::{Init, Requests},
         restart_policy::RestartPolicy,
         spec::{Container, Pod},
     },
@@ -58,6 +60,10 @@ struct Spec<'list> {
     #[serde(borrow, default)]
     init_containers: Option<Vec<RawContainer<'list>>>,
     security_context: Option<RawSecurity>,
+    #[serde(borrow)]
+    resources: Option<RawResources<'list>>,
+    #[serde(borrow)]
+    overhead: Option<RawRequests<'list>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -164,6 +170,18 @@ impl RawPod<'_> {
         containers.shrink_to_fit();
         let init = self.spec.init_containers.unwrap_or_default();
         let init = read(init, init_container_statuses)?;
+        let requests = Requests::of_pod(
+            containers.iter().map(|container| container.requests),
+            init.iter().map(|init| Init {
+                requests: init.requests,
+                is_native_sidecar: init.restart_policy == Some(RestartPolicy::Always),
+            }),
+            self.spec
+                .resources
+                .map(RawResources::explicit)
+                .unwrap_or_default(),
+            self.spec.overhead.map(RawRequests::sum).unwrap_or_default(),
+        );
         let is_native = |init: &&Container| init.restart_policy == Some(RestartPolicy::Always);
         let (native, before): (Vec<_>, Vec<_>) = init.iter().partition(is_native);
         let name_of = |init: &Container| init.name.clone();
@@ -186,6 +204,7 @@ impl RawPod<'_> {
             init_restarters,
             restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
             containers,
+            requests,
         })
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Container, Pod};
-use crate::{base::id::PodUid, pod::restart_policy::RestartPolicy};
+use crate::{
+    base::id::PodUid,
+    pod::{requests::Requests, restart_policy::RestartPolicy},
+};
 
 pub fn container(name: &str, image: &str) -> Container {
     Container {
@@ -17,6 +20,7 @@ pub fn container(name: &str, image: &str) -> Container {
         user: None,
         own_user: None,
         own_group: None,
+        requests: Requests::default(),
         probes: Vec::new(),
         status: None,
     }
@@ -37,5 +41,6 @@ pub fn pod(containers: Vec<Container>) -> Pod {
         native_sidecars: Vec::new(),
         init_restarters: Vec::new(),
         init_containers: Vec::new(),
+        requests: Requests::default(),
     }
 }

@@ -120,6 +120,8 @@ fn observe_mode_counts() {
         output[1].contains("3 connections were refused, the first 240 ms before"),
         "{output:?}"
     );
+    let costs = stage.engine.costs(stage.now);
+    assert_eq!(costs[0].refused_connections, 3);
 }
 
 #[test]

@@ -398,7 +398,12 @@ fn queries_of_the_kubelet() {
         ),
         ("the deletion is known", MESHED, "deleting app!1 1m", 0),
         ("off", MESHED, "off 10s app!1 1m", 1),
-        ("the proxy has ended", MESHED, "istio-proxy!0 app!1 1m", 0),
+        (
+            "the proxy has ended before",
+            MESHED,
+            "istio-proxy!0 app!1 1m",
+            1,
+        ),
         ("no sidecar", "Always app", "app!1 1m", 0),
         ("no step", "Always app sql", "app!1 1m", 0),
         (

@@ -12,6 +12,7 @@
 //! | `native=NAME` `init=NAME[42=all]` | a native sidecar; an init container or native sidecar with a rule |
 //! | `host` `class=NAME` `image=NAME=IMAGE` `in=NAMESPACE` | hostNetwork, RuntimeClass, another image, another Namespace |
 //! | `args=NAME=WORDS` `env=NAME=KEY=VALUE` | arguments and a variable of a container |
+//! | `requests=NAME=MILLICORES,BYTES` | requested resources of a container |
 //! | `api-away` | the API server does not answer |
 //!
 //! A play is what happens. Runs are numbered: `app.0` is the first of `app`.
@@ -36,11 +37,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     Action, Event,
+    admin::NamespaceCost,
     base::id::{ContainerId, ContainerKey},
     engine::tests::stage::{Stage, container, id, key, pod, uid},
     pod::{
         container_change::ContainerChange,
         exit_status::ExitStatus,
+        requests::Requests,
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Ended, Pod, RunState, Status},
     },
@@ -96,6 +99,10 @@ impl Scene {
         actions
             .filter(|action| matches!(action, Action::FetchPods))
             .count()
+    }
+
+    pub(super) fn costs(&self) -> Vec<NamespaceCost> {
+        self.stage.engine.costs(self.stage.now)
     }
 
     pub(super) fn reported(self) -> Vec<String> {
@@ -315,6 +322,15 @@ fn describe(spec: &mut Pod, word: &str) {
     } else if let Some(words) = word.strip_prefix("args=") {
         let (name, words) = words.split_once('=').unwrap();
         described_as(spec, name).words = words.split('_').map(str::to_owned).collect();
+    } else if let Some(requests) = word.strip_prefix("requests=") {
+        let (name, requests) = requests.split_once('=').unwrap();
+        let (cpu, memory) = requests.split_once(',').unwrap();
+        let requests = Requests {
+            cpu_millis: cpu.parse().unwrap(),
+            memory_bytes: memory.parse().unwrap(),
+        };
+        described_as(spec, name).requests = requests;
+        spec.requests = spec.requests + requests;
     } else if let Some(variable) = word.strip_prefix("env=") {
         let (name, variable) = variable.split_once('=').unwrap();
         let (key, value) = variable.split_once('=').unwrap();

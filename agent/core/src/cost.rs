@@ -1,0 +1,18 @@
+//! What it costs that sidecars outlive their apps, or end or start at the wrong time, by Namespace.
+//!
+//! | figure | what |
+//! | --- | --- |
+//! | pod-hours | time that sidecars ran on after the apps of their pod |
+//! | CPU and memory hours | the requests of those pods for that time |
+//! | refused connections | connections that a hold would have prevented from failing, in observe mode |
+//! | SIGTERM gap | time that apps of deleted pods ran without a sidecar that had ended |
+//!
+//! [`PodCost`] follows one pod, [`Ledger`] adds up. Both are counted in every mode but off.
+
+mod ledger;
+mod pod;
+
+pub(crate) use self::{
+    ledger::Ledger,
+    pod::{Amount, PodCost},
+};

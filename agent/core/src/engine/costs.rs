@@ -1,0 +1,67 @@
+//! The costs of sidecars that outlive their apps: what the reviews of pods add to them.
+
+use super::Engine;
+use crate::{
+    Action, Decision,
+    admin::NamespaceCost,
+    base::{id::PodUid, time::Timestamp},
+    cost::Ledger,
+    decision::Kind,
+    pod::{state::Tracked, view::PodView},
+};
+
+impl Engine {
+    /// The costs by Namespace since the start, those of this moment included.
+    pub fn costs(&self, now: Timestamp) -> Vec<NamespaceCost> {
+        let mut ledger: Ledger = self.costs.clone();
+        for tracked in self.pods.values().filter(|pod| pod.present) {
+            let Some(view) = tracked.view(now, self.modes, &self.config) else {
+                continue;
+            };
+            let namespace = &view.spec.namespace;
+            ledger.add(namespace, tracked.cost.pending(&view, &tracked.runs));
+            if tracked.cost.is_running_on() {
+                ledger.add_running(namespace);
+            }
+        }
+        ledger.costs()
+    }
+
+    pub(super) fn review_cost(&mut self, view: &PodView) {
+        let Some(tracked) = self.pods.get_mut(&view.uid) else {
+            return;
+        };
+        let Tracked { runs, cost, .. } = &mut **tracked;
+        let amount = cost.review(view, runs);
+        self.costs.add(&view.spec.namespace, amount);
+        cost.query(view, runs, &mut self.kubelet_poll);
+    }
+
+    /// Completes the costs of a pod that is gone.
+    pub(super) fn close_cost(&mut self, uid: &PodUid) {
+        let Some(tracked) = self.pods.get_mut(uid) else {
+            return;
+        };
+        let Some(view) = tracked.view(self.now, self.modes, &self.config) else {
+            return;
+        };
+        let Tracked { runs, cost, .. } = &mut **tracked;
+        let amount = cost.close(&view, runs);
+        self.costs.add(&view.spec.namespace, amount);
+    }
+
+    /// Adds the refused connections that these actions report.
+    pub(super) fn count_refused(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Report(Decision {
+                pod,
+                kind: Kind::WouldHold { tally, .. },
+                ..
+            }) = action
+                && let Some(spec) = self.pods.get(pod).and_then(|pod| pod.spec.as_ref())
+            {
+                self.costs.add_refused(&spec.namespace, tally.connections);
+            }
+        }
+    }
+}
