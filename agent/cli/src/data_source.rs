@@ -6,7 +6,7 @@ pub(crate) mod node;
 
 use usher_client::run_dir;
 use usher_core::{
-    admin::{self, Document, Origin, Pods, Status, Timeline},
+    admin::{self, CostReport, Document, Origin, Pods, Status, Timeline},
     decision::timeline,
 };
 use usher_inspect::text::printable::clean;
@@ -142,6 +142,15 @@ impl DataSource {
                 Ok(Pods { items: survey.pods })
             }
         }
+    }
+
+    /// The costs that the agent has counted.
+    ///
+    /// # Errors
+    /// When no agent answers.
+    pub(crate) async fn costs(&self) -> Result<CostReport, Failure> {
+        let costs = self.agent()?.get::<Document<CostReport>>("/v1/costs");
+        Ok(costs.await?.data)
     }
 
     /// The decisions about a pod, by its UID.

@@ -90,7 +90,7 @@ pub(crate) struct Global {
     )]
     pub(crate) output: Format,
 
-    /// Namespace of POD; of `pods`, `stuck` and `watch`: only pods of this namespace
+    /// Namespace of POD; of `pods`, `report`, `stuck` and `watch`: only pods of this namespace
     #[arg(
         short,
         long,

@@ -30,9 +30,10 @@ use self::{agent::Agent, cluster::Cluster, redirect::Redirect};
 use crate::{
     failure::Failure,
     global::{
-        Exit,
+        Exit, Global,
         command_line::{CommandLine, qualified},
     },
+    output::Output,
     runtime,
 };
 
@@ -40,9 +41,9 @@ use crate::{
 type Code = u8;
 
 /// Commands that `--all-nodes` supports.
-const OF_ALL_NODES: [&str; 5] = ["status", "check", "pods", "stuck", "sysdump"];
+const OF_ALL_NODES: [&str; 6] = ["status", "check", "pods", "stuck", "report", "sysdump"];
 /// Commands that read `-n` without a pod.
-const FILTERED_BY_NAMESPACE: [&str; 3] = ["pods", "stuck", "watch"];
+const FILTERED_BY_NAMESPACE: [&str; 4] = ["pods", "stuck", "report", "watch"];
 
 /// Inspect and operate the pods of a cluster with usher, from anywhere
 ///
@@ -50,9 +51,9 @@ const FILTERED_BY_NAMESPACE: [&str; 3] = ["pods", "stuck", "watch"];
 /// -n shop report. The name may be a part of a name that only one pod has. Exit
 /// codes are those of usher. -w FILE writes a file on this machine.
 ///
-/// A command without a pod needs --node, or --all-nodes (status, check, pods, stuck, sysdump); in a cluster with one
-/// agent neither is needed. --all-nodes exits with the highest exit code of all nodes. A pod that was deleted, or
-/// another selector than a name, needs --node.
+/// A command without a pod needs --node, or --all-nodes (status, check, pods, stuck, report, sysdump); in a cluster with
+/// one agent neither is needed. --all-nodes exits with the highest exit code of all nodes; report adds up the nodes. A
+/// pod that was deleted, or another selector than a name, needs --node.
 ///
 /// Needs the rights to get and list pods, and to get and create pods/exec in the namespace of the agents.
 #[derive(Debug, Clone, clap::Args)]
@@ -209,9 +210,14 @@ async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         let agents = cluster.agents(None).await?;
         let agents = agent::of_all_nodes(&agents)?;
-        return Ok(fleet::run(&cluster, agents, request.finish(colours))
-            .await?
-            .into());
+        let global = Global::from_arg_matches(matches)
+            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        let output = Output::new(&global);
+        return Ok(
+            fleet::run(&cluster, agents, request.finish(colours), output)
+                .await?
+                .into(),
+        );
     }
     let agent = locate(&cluster, &mut request).await?;
     let mut line = request.finish(colours);

@@ -5,7 +5,7 @@
 //! | `pod` | reports about pods: `pods`, `stuck`, `explain`, `plan` |
 //! | `network` | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
 //! | `operate` | operator requests to the agent: `quit`, `hold`, `release` |
-//! | `node` | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `watch`, `sysdump`, `cleanup` |
+//! | `node` | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `report`, `watch`, `sysdump`, `cleanup` |
 //! | `data_source` | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
 //! | `output` | tables, JSON, YAML, and files that only their owner can read |
 //! | `completion` | shell completion |
@@ -41,7 +41,7 @@ pub use self::completion::Shell;
 use self::{
     global::command_line::CommandLine,
     network::{capture, conns, request, rules},
-    node::{check, cleanup, config, log, metrics, status, sysdump, watch},
+    node::{check, cleanup, config, log, metrics, report, status, sysdump, watch},
     operate::{hold, quit, release},
     pod::{explain, plan, pods, stuck},
     stderr::print_stderr,
@@ -80,6 +80,7 @@ enum Command {
     Pods(pods::Args),
     Quit(quit::Args),
     Release(release::Args),
+    Report(report::Args),
     Request(Box<request::Args>),
     Rules(rules::Args),
     Status(status::Args),
@@ -146,6 +147,7 @@ impl Args {
             Command::Pods(args) => block_on(pods::run(&args, &global)),
             Command::Quit(args) => block_on(quit::run(&args, &global)),
             Command::Release(args) => block_on(release::run(&args, &global)),
+            Command::Report(args) => block_on(report::run(&args, &global)),
             Command::Request(args) => block_on(request::run(&args, &global)),
             Command::Rules(args) => block_on(rules::run(&args, &global)),
             Command::Status(args) => block_on(status::run(&args, &global)),
@@ -168,6 +170,7 @@ impl Command {
             | Self::Metrics(_)
             | Self::Plan(_)
             | Self::Pods(_)
+            | Self::Report(_)
             | Self::Rules(_)
             | Self::Status(_)
             | Self::Stuck(_) => true,

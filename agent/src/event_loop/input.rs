@@ -27,6 +27,7 @@ pub(crate) enum Input {
     /// A liveness probe of the event loop.
     Ping(oneshot::Sender<()>),
     View(oneshot::Sender<View>),
+    Costs(oneshot::Sender<Vec<admin::NamespaceCost>>),
     Operator(OperatorRequest),
 }
 
@@ -70,6 +71,10 @@ impl NodeLoop {
             // The client may have stopped waiting.
             Input::Ping(reply) => drop(reply.send(())),
             Input::View(reply) => drop(reply.send(self.view())),
+            Input::Costs(reply) => {
+                let now = self.now();
+                drop(reply.send(self.engine.costs(now)));
+            }
             Input::Operator(request) => {
                 self.settle_discovery()?;
                 self.reply(request);

@@ -21,7 +21,7 @@ use crate::{answer, enforcing, known, network::Beside};
 
 const POD: &str = "default/finished";
 /// Commands that succeed with enough space.
-const CASES: [&[&str]; 13] = [
+const CASES: [&[&str]; 14] = [
     &["pods"],
     &["pods", "-o", "json"],
     &["pods", "-o", "yaml"],
@@ -32,6 +32,7 @@ const CASES: [&[&str]; 13] = [
     &["rules", POD],
     &["config"],
     &["metrics"],
+    &["report"],
     &["completion", "bash"],
     &["cleanup", "--dry-run", "--run-dir", "/nothing"],
     &["sysdump", "--pod", POD],

@@ -53,7 +53,7 @@ const LONG: Duration = Duration::from_secs(3);
 /// The placeholder for the pod in a case.
 const POD: &str = "POD";
 /// The arguments of each subcommand. Arguments that a build does not have are left out.
-const CASES: [(&str, &[&[&str]]); 20] = [
+const CASES: [(&str, &[&[&str]]); 21] = [
     ("status", &[&[], &["--brief"]]),
     ("pods", &[&[], &["--all"]]),
     ("explain", &[&[POD]]),
@@ -64,6 +64,7 @@ const CASES: [(&str, &[&[&str]]); 20] = [
     ("metrics", &[&[], &["pods"]]),
     ("check", &[&[], &["--pre"], &[POD]]),
     ("log", &[&[]]),
+    ("report", &[&[]]),
     ("stuck", &[&[]]),
     ("watch", &[&[], &[POD]]),
     ("quit", &[&[POD, "--dry-run"]]),

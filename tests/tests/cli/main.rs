@@ -20,6 +20,7 @@ mod network;
 mod peer;
 mod plan;
 mod pods;
+mod report;
 mod request;
 mod rules;
 mod status;

@@ -25,6 +25,7 @@ fn routes(uid: &str) -> Vec<(&'static str, String)> {
     let mut routes = vec![
         ("GET", "/v1/status".to_owned()),
         ("GET", "/v1/pods".to_owned()),
+        ("GET", "/v1/costs".to_owned()),
         ("GET", "/v1/watch".to_owned()),
     ];
     routes.extend(["timeline", "plan", "plan/enforce", "table"].map(|what| ("GET", pod(what))));

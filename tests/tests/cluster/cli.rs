@@ -291,6 +291,7 @@ fn capture_and_sysdump_are_copied_completely() {
         &["pods"],
         &["config"],
         &["metrics"],
+        &["report"],
         &["check"],
     ] {
         let file = file.display().to_string();

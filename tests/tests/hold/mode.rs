@@ -1,6 +1,6 @@
 //! Modes without a hold, and the end of a hold by a change of the mode.
 
-use usher_tests::synthetic::{Agent, ApiServer};
+use usher_tests::synthetic::{Agent, ApiServer, usher};
 
 use crate::{armed, has_table, holding, node, opened, ready_on_command, reason, refused};
 
@@ -17,6 +17,11 @@ fn observe_mode_counts_refused_connections() {
     refused(&pod.visit("app"));
     let why = reason(&agent, "would-hold", &pod);
     assert!(why.contains("1 connection"), "{why}");
+    let report = usher::on(&node, &["report", "-o", "json"]);
+    assert!(
+        report.stdout.contains("\"refusedConnections\": 1"),
+        "{report:?}"
+    );
     assert!(!has_table(&pod));
     assert!(
         !agent

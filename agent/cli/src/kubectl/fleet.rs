@@ -8,6 +8,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
+use usher_core::admin::{CostReport, Document, Origin};
 
 use super::{
     Cluster, Code,
@@ -17,13 +18,18 @@ use super::{
     redirect,
 };
 use crate::{
-    failure::Failure, global::command_line::CommandLine, output::stdout, stderr::print_stderr,
+    failure::Failure,
+    global::{Exit, command_line::CommandLine},
+    output::{Output, stdout},
+    stderr::print_stderr,
 };
 
 /// Nodes that run the command at the same time.
 const AT_ONCE: usize = 8;
 /// Commands that have nothing to show for a node when they exit with 0.
 const ONLY_PROBLEMS: &str = "stuck";
+/// The command whose reports are added up.
+const ADDED_UP: &str = "report";
 
 /// How the output of several nodes is joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +42,8 @@ enum Joined {
     Yaml,
     /// A file for each node.
     Files,
+    /// One report with the sum.
+    Sum,
 }
 
 /// The result of one node.
@@ -52,10 +60,14 @@ pub(super) async fn run(
     cluster: &Cluster,
     agents: Vec<OfNode>,
     mut line: CommandLine,
+    output: Output,
 ) -> Result<Code, Failure> {
     let joined = joined(&line);
     if joined == Joined::Files {
         line.set("write", "--write", "-");
+    }
+    if joined == Joined::Sum {
+        line.set("output", "--output", "json");
     }
     let words = redirect::words(line)?;
     let outcomes = stream::iter(agents)
@@ -64,6 +76,7 @@ pub(super) async fn run(
     tokio::pin!(outcomes);
     let (mut worst, mut count, mut failed) = (0, 0, 0);
     let mut reports = Vec::new();
+    let mut costs = Vec::new();
     while let Some(outcome) = outcomes.next().await {
         worst = worst.max(outcome.code);
         count += 1;
@@ -73,12 +86,17 @@ pub(super) async fn run(
         }
         match joined {
             Joined::Json => reports.push(report(&outcome)),
+            Joined::Sum => costs.extend(cost_report(&outcome)),
             joined => stdout::put(&text(&outcome, joined, count == 1))?,
         }
     }
     if joined == Joined::Json {
         let reports = Value::from(reports);
         stdout::put(&format!("{reports:#}\n"))?;
+    }
+    if joined == Joined::Sum && output.show(Origin::Agent, CostReport::sum(costs)) != Exit::Success
+    {
+        worst = worst.max(Exit::Unavailable.into());
     }
     let nodes = if count == 1 { "node" } else { "nodes" };
     print_stderr(&format!(
@@ -91,6 +109,7 @@ fn joined(line: &CommandLine) -> Joined {
     let output = line.value("output").and_then(|output| output.to_str());
     match (&line.subcommand[..], output) {
         ("sysdump", _) => Joined::Files,
+        (ADDED_UP, _) => Joined::Sum,
         (_, Some("json")) => Joined::Json,
         (_, Some("yaml")) => Joined::Yaml,
         (name, _) => Joined::Sections {
@@ -140,6 +159,12 @@ fn without_program(line: &str) -> String {
     line.strip_prefix("usher: ").unwrap_or(line).to_owned()
 }
 
+/// The costs on one node; None where it has none, which its exit code reports.
+fn cost_report(outcome: &Outcome) -> Option<CostReport> {
+    let document: Document<CostReport> = serde_json::from_slice(&outcome.output).ok()?;
+    Some(document.data)
+}
+
 fn report(outcome: &Outcome) -> Value {
     let report: Value = serde_json::from_slice(&outcome.output).unwrap_or_default();
     json!({"node": outcome.node, "exitCode": outcome.code, "report": report})
@@ -156,7 +181,7 @@ fn text(outcome: &Outcome, joined: Joined, is_first: bool) -> String {
             format!("{gap}node {node}\n{output}")
         }
         Joined::Yaml => format!("---\n# node {node}\n{output}"),
-        Joined::Json | Joined::Files => String::new(),
+        Joined::Json | Joined::Files | Joined::Sum => String::new(),
     }
 }
 
@@ -225,5 +250,10 @@ mod tests {
         let expected = json!({"node": "one", "exitCode": 1, "report": {"a": 1}});
         assert_eq!(report(&outcome("one", 1, "{\"a\": 1}")), expected);
         assert_eq!(report(&outcome("one", 5, ""))["report"], Value::Null);
+        let costs = r#"{"apiVersion":"usher.dev/cli/v1","kind":"Report","from":"agent",
+            "nodes":[{"node":"one","sinceMs":1,"forMs":2}],"items":[]}"#;
+        let costs = cost_report(&outcome("one", 0, costs)).unwrap();
+        assert_eq!(costs.nodes[0].node, "one");
+        assert_eq!(cost_report(&outcome("one", 5, "")), None);
     }
 }

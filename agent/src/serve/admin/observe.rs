@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::Ordering,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use axum::{
@@ -14,7 +14,7 @@ use axum::{
 };
 use tokio::sync::oneshot;
 use usher_core::{
-    admin::{self, Document, Origin, Pods, Status, Timeline},
+    admin::{self, CostReport, CountingNode, Document, Origin, Pods, Status, Timeline},
     base::id::PodUid,
 };
 
@@ -31,14 +31,20 @@ pub(super) fn routes() -> Router<Admin> {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
+        .route("/v1/costs", get(costs))
         .route("/v1/pods/{uid}/timeline", get(timeline))
 }
 
 /// A snapshot of the event loop's state; None where it does not reply.
 pub(super) async fn view(admin: &Admin) -> Option<View> {
+    exchange(admin, Input::View).await
+}
+
+/// The event loop's reply to a request; None where it does not reply.
+async fn exchange<T>(admin: &Admin, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Option<T> {
     let (reply, replied) = oneshot::channel();
     let exchange = async {
-        admin.inputs.send(Input::View(reply)).await.ok()?;
+        admin.inputs.send(input(reply)).await.ok()?;
         replied.await.ok()
     };
     tokio::time::timeout(REPLY_TIMEOUT, exchange)
@@ -55,6 +61,24 @@ async fn pods(State(admin): State<Admin>) -> Response {
         }
         None => unavailable(),
     }
+}
+
+async fn costs(State(admin): State<Admin>) -> Response {
+    let Some(items) = exchange(&admin, Input::Costs).await else {
+        return unavailable();
+    };
+    let up = admin.started.elapsed();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or_default().saturating_sub(up);
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let node = CountingNode {
+        node: admin.node_name.clone(),
+        since_ms: ms(since),
+        for_ms: ms(up),
+    };
+    let nodes = vec![node];
+    let report = CostReport { nodes, items };
+    Json(Document::new("Report", Origin::Agent, report)).into_response()
 }
 
 async fn status(State(admin): State<Admin>) -> Response {

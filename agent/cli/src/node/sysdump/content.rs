@@ -18,7 +18,7 @@ use crate::{
     },
     failure::Failure,
     network::{conns, links, rules},
-    node::{check, config, metrics},
+    node::{check, config, metrics, report},
     pod::{explain, plan},
 };
 
@@ -88,6 +88,9 @@ async fn node(source: &DataSource, collection: &mut Collection) {
     collection.node(from, settings).await;
     collection
         .node(from, Box::pin(metrics::gather(source)))
+        .await;
+    collection
+        .node(from, Box::pin(report::gather(source)))
         .await;
     let checks = async { check::gather(source, &check::Args::usual()?).await };
     collection.node(from, Box::pin(checks)).await;

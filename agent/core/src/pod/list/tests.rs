@@ -4,6 +4,7 @@ use super::super::list::*;
 use crate::{
     base::id::ContainerId,
     pod::{
+        requests::Requests,
         restart_policy::{RestartPolicy, RestartRule},
         spec::{KubeletProbe, ProbeKind, RunState},
     },
@@ -122,6 +123,34 @@ fn rules_are_read_with_their_operator() {
         whole_pod: false,
     };
     assert_eq!(pod.containers[0].restart_rules, [rule(true), rule(false)]);
+}
+
+#[test]
+fn requested_resources() {
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{
+          "containers":[
+            {{"name":"a","resources":{{"requests":{{"cpu":"250m","memory":"64Mi","ephemeral-storage":"1Gi"}},"limits":{{"cpu":"2"}}}}}},
+            {{"name":"b","resources":{{"requests":{{"cpu":1,"memory":{{}}}}}}}},
+            {{"name":"c","resources":{{}}}}],
+          "initContainers":[
+            {{"name":"native","restartPolicy":"Always","resources":{{"requests":{{"memory":"36Mi"}}}}}},
+            {{"name":"init","resources":{{"requests":{{"cpu":"2"}}}}}}],
+          "overhead":{{"cpu":"10m"}}}}}}"#
+    ));
+    let requests = |requests: Requests| (requests.cpu_millis, requests.memory_bytes >> 20);
+    let containers: Vec<_> = pod
+        .containers
+        .iter()
+        .map(|one| requests(one.requests))
+        .collect();
+    assert_eq!(containers, [(250, 64), (1000, 0), (0, 0)]);
+    assert_eq!(requests(pod.requests), (2010, 100));
+    let pod = one(&format!(
+        r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"resources":{{"requests":{{"cpu":"100m"}}}},
+          "containers":[{{"name":"a","resources":{{"requests":{{"cpu":"1","memory":"1Mi"}}}}}}]}}}}"#
+    ));
+    assert_eq!(requests(pod.requests), (100, 1));
 }
 
 /// The image's digest is read where its tag tells no version, and once the kubelet tells it.
