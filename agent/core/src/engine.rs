@@ -2,7 +2,6 @@
 
 pub mod action;
 mod attempts;
-mod costs;
 mod dry_run;
 pub mod event;
 mod kubelet_list;

@@ -1,5 +1,6 @@
 //! Reviews of pods: what follows from everything that is known now.
 
+mod cost;
 pub(super) mod deletion;
 
 use std::{mem, time::Duration};

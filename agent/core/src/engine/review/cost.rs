@@ -27,7 +27,7 @@ impl Engine {
         ledger.costs()
     }
 
-    pub(super) fn review_cost(&mut self, view: &PodView) {
+    pub(in crate::engine) fn review_cost(&mut self, view: &PodView) {
         let Some(tracked) = self.pods.get_mut(&view.uid) else {
             return;
         };
@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// Completes the costs of a pod that is gone.
-    pub(super) fn close_cost(&mut self, uid: &PodUid) {
+    pub(in crate::engine) fn close_cost(&mut self, uid: &PodUid) {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
         };
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// Adds the refused connections that these actions report.
-    pub(super) fn count_refused(&mut self, actions: &[Action]) {
+    pub(in crate::engine) fn count_refused(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Report(Decision {
                 pod,
