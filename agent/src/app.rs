@@ -173,6 +173,7 @@ async fn edges(
     let announcements = cni_socket::listen(socket, Arc::clone(metrics));
     let starts = start::Settings {
         bundle_dir: node.bundle_dir.clone(),
+        runtime_state_dirs: args.runtime_state_dirs.clone(),
         proc: host.proc.clone(),
         launch: Launch {
             role: HOLDER,

@@ -53,6 +53,18 @@ pub(crate) struct Args {
     )]
     pub(crate) probes: SocketAddr,
 
+    /// Directories in which the runtime keeps the state of its containers: that
+    /// of runc and crun under containerd, of runc and crun under CRI-O. A
+    /// sidecar lingers where one of them has its state
+    #[arg(
+        long = "runtime-state-dir",
+        env = "USHER_RUNTIME_STATE_DIR",
+        value_name = "DIR",
+        value_delimiter = ',',
+        default_value = "/run/containerd/runc/k8s.io,/run/runc,/run/crun"
+    )]
+    pub(crate) runtime_state_dirs: Vec<PathBuf>,
+
     #[command(flatten)]
     pub(crate) leave: leave::LeaveArgs,
 

@@ -203,6 +203,7 @@ impl NodeLoop {
         metrics.finished_pods.set(gauge(census.finished));
         metrics.held_pods.set(gauge(census.held));
         metrics.held_starts.set(gauge(census.held_starts));
+        metrics.held_stops.set(gauge(census.held_stops));
         metrics.quarantined_pods.set(gauge(census.quarantined));
     }
 
@@ -272,6 +273,7 @@ impl NodeLoop {
                 | Action::Arm { .. }
                 | Action::Forget { .. }
                 | Action::HoldStarts { .. }
+                | Action::HoldStops { .. }
         );
         let mut answer = None;
         match action {
@@ -310,6 +312,10 @@ impl NodeLoop {
                 self.follow_up(events);
             }
             Action::ReleaseStart { key } => self.starts.release(&key),
+            Action::HoldStops { pod, stops } => {
+                let events = self.starts.set_stops(&pod, stops);
+                self.follow_up(events);
+            }
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
             Action::Attempt { key, step, timeout } => {

@@ -9,7 +9,7 @@
 //! | `quit` | attempts to terminate a sidecar: jobs of the worker, and signals |
 //! | `hold` | sandboxes with held connections: the CNI socket, and jobs of the worker |
 //! | `worker` | the worker process: everything inside the network namespaces of pods |
-//! | `start` | held starts: the runtime's bundles, and the holder process |
+//! | `start` | held starts and stop signals: the runtime's bundles and state, and the holder process |
 //! | `kubernetes` | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
 //! | `serve` | health, readiness and metrics over HTTP, and the admin socket |
 //! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |

@@ -7,6 +7,7 @@
 pub(crate) mod holder;
 mod holder_news;
 mod holder_process;
+mod stops;
 
 use std::{
     collections::HashMap,
@@ -18,6 +19,7 @@ use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
+    linger::Stop,
     node::bundle::Bundle,
     start::{Denials, Order, Start, StartResult},
 };
@@ -27,7 +29,7 @@ use usher_sys::{
     process::child::Launch,
 };
 
-use self::holder_process::HolderProcess;
+use self::{holder_process::HolderProcess, stops::Stops};
 use crate::telemetry::reporter::Reporter;
 
 /// Descriptors in one message.
@@ -36,6 +38,7 @@ const MAX_DESCRIPTORS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) bundle_dir: PathBuf,
+    pub(crate) runtime_state_dirs: Vec<PathBuf>,
     pub(crate) proc: ProcRoot,
     pub(crate) launch: Launch,
 }
@@ -53,6 +56,7 @@ pub(crate) struct Starts {
     denials: Denials,
     /// Reasons of denied execs with a container that is not known yet.
     unattributed: Vec<String>,
+    stops: Stops,
     holder: HolderProcess,
 }
 
@@ -85,6 +89,7 @@ impl Starts {
             marked: HashMap::new(),
             denials: Denials::default(),
             unattributed: Vec::new(),
+            stops: Stops::new(settings.runtime_state_dirs),
             holder: HolderProcess::new(settings.launch, reporter),
         }
     }
@@ -146,6 +151,11 @@ impl Starts {
             .map(|(id, _bundle)| id.clone())
             .collect();
         created.iter().flat_map(|id| self.follow(id)).collect()
+    }
+
+    /// Holds exactly these stop signals of a pod.
+    pub(crate) fn set_stops(&mut self, pod: &PodUid, stops: Vec<Stop>) -> Vec<Event> {
+        self.stops.set(&mut self.holder, pod, stops)
     }
 
     /// Releases a start whose hold is over, or whose container has ended.

@@ -113,6 +113,8 @@ impl DataSource {
                         hold: modes.hold.mode.to_string(),
                         quit_source: Some(modes.quit.origin()),
                         hold_source: Some(modes.hold.origin()),
+                        linger: modes.linger.mode.to_string(),
+                        linger_source: Some(modes.linger.origin()),
                         known: survey.modes.is_some(),
                         ..admin::Modes::default()
                     },

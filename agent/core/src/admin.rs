@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     act::{Ordered, PlannedTable, RequestOptions, Step, WatchLine},
     cost::{CostReport, CountingNode, NamespaceCost},
-    dry_run::{Acts, Allowed, Forecast, HeldPort, Hold, LadderStep, LeftOut, Quit, Sidecar, Start},
+    dry_run::{
+        Acts, Allowed, Forecast, HeldPort, Hold, LadderStep, LeftOut, Linger, Quit, Sidecar, Start,
+        Stop,
+    },
     pod::{Container, ContainerState, Pod, PodState, Role},
     process::{Log, Metrics, Settings},
     status::{

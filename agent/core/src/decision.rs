@@ -13,6 +13,7 @@ pub use self::operator_request::{OperatorRequest, Requester, Verb};
 use crate::{
     base::id::PodUid,
     hold::{Failed, NotHeld, Opened, Tally},
+    linger,
     pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
     quit::outcome::Outcome,
     recipe::{ExitCode, Version, step::Step},
@@ -164,6 +165,24 @@ pub enum Kind {
     StartMissed,
     /// The start of an app is not held although the pod requests it.
     StartNotHeld(start::NotHeld),
+    /// The stop signal of a sidecar waits until the apps have ended.
+    LingerHeld,
+    /// A sidecar has received the stop signal that waited.
+    LingerReleased {
+        why: linger::Released,
+        /// How long it was held.
+        held: Duration,
+    },
+    /// A sidecar that had its stop signal late ran until the end of the pod's grace period.
+    LingerKilled,
+    /// In observe mode: a sidecar of a deleted pod ended before the last app.
+    WouldLinger {
+        ended_before: Duration,
+    },
+    /// The stop signal of a sidecar cannot be held although the pod requests it.
+    LingerUnsupported {
+        reason: String,
+    },
     /// An operator's request was accepted.
     OperatorRequest(OperatorRequest),
 }

@@ -136,6 +136,10 @@ impl Engine {
             Event::Start { key, name, result } => {
                 self.start_reported(now, &key, &name, result, &mut actions);
             }
+            // === linger ===
+            Event::Stop { key, name, result } => {
+                self.stop_reported(now, &key, &name, result, &mut actions);
+            }
             // === operator ===
             Event::Ordered(order) => self.ordered(now, &order, &mut actions),
             Event::Timer => {}
@@ -248,7 +252,9 @@ impl Engine {
             Err(wake) => (None, wake),
         };
         let hold = self.review_hold(now, uid, view.as_ref(), actions);
-        self.timers.set(uid, quit.into_iter().chain(hold).min());
+        let linger = self.review_linger(now, uid, view.as_ref(), actions);
+        self.timers
+            .set(uid, quit.into_iter().chain(hold).chain(linger).min());
     }
 
     fn review_quit(&mut self, view: &PodView, actions: &mut Vec<Action>) -> Option<Timestamp> {
@@ -321,6 +327,7 @@ impl Engine {
         // its cgroup everything that could be done for it is gone.
         if let Some(tracked) = self.pods.get_mut(uid) {
             tracked.leaving = true;
+            actions.extend(tracked.linger.withdraw(uid));
         }
         self.remove_left_pod(uid);
     }

@@ -19,6 +19,7 @@ pub mod decision;
 pub mod engine;
 pub mod hold;
 pub mod kube_event;
+pub mod linger;
 pub mod metric;
 pub mod node;
 pub mod plan;

@@ -6,6 +6,7 @@
 
 pub mod event;
 pub mod hold;
+pub mod linger;
 pub mod node;
 pub mod process;
 pub mod quit;
@@ -131,6 +132,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         quit::ALL,
         hold::ALL,
         start::ALL,
+        linger::ALL,
         worker::ALL,
         event::ALL,
         node::ALL,

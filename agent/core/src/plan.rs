@@ -11,7 +11,7 @@ pub mod version_query;
 use std::sync::Arc;
 
 pub use self::sidecar::Sidecar;
-pub(crate) use self::sidecar::subject;
+pub(crate) use self::sidecar::{SHORTEST_RESERVE, subject};
 use self::start::PlannedStart;
 use crate::{
     decision::NotApplicable,

@@ -85,6 +85,16 @@ impl Order {
     }
 }
 
+/// Whether the stop signal of a sidecar may wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Linger {
+    #[default]
+    Yes,
+    /// The signal begins work that others wait for, such as failing a health check.
+    Never,
+}
+
 /// One kind of sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
@@ -110,6 +120,8 @@ pub struct Recipe {
     pub after_term: AfterTerm,
     /// It ends without a request once the other containers of its pod have ended.
     pub ends_by_itself: bool,
+    /// Whether its stop signal may wait until the apps of a deleted pod have ended.
+    pub linger: Linger,
     /// Where connections to it wait until it is ready.
     pub hold: HoldRecipe,
 }

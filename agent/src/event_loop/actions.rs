@@ -29,7 +29,11 @@ impl NodeLoop {
             | Action::Forget { sandbox } => self.sandboxes.span(sandbox),
             // Its warnings need the pod's span at every level.
             Action::Look { key } => self.pod_span(&key.pod),
-            Action::HoldStarts { pod, .. } if tracing::enabled!(Level::DEBUG) => self.pod_span(pod),
+            Action::HoldStarts { pod, .. } | Action::HoldStops { pod, .. }
+                if tracing::enabled!(Level::DEBUG) =>
+            {
+                self.pod_span(pod)
+            }
             Action::ReleaseStart { key }
             | Action::Prepare(key)
             | Action::AskVersion { key, .. }

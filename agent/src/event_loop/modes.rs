@@ -73,6 +73,8 @@ impl NodeLoop {
             quit_source = resolved.quit.origin(),
             hold = %modes.hold,
             hold_source = resolved.hold.origin(),
+            linger = %modes.linger,
+            linger_source = resolved.linger.origin(),
             "applied the modes"
         );
         let Reporter {
@@ -80,6 +82,7 @@ impl NodeLoop {
         } = &self.reporter;
         metrics.modes.set(&Capability::Quit, &modes.quit);
         metrics.modes.set(&Capability::Hold, &modes.hold);
+        metrics.modes.set(&Capability::Linger, &modes.linger);
         health.set_modes(&resolved);
         // The plugin is installed for enforce only: in the other modes nothing of the node is changed, and a pod is
         // reviewed when its first process appears.

@@ -3,7 +3,8 @@
 //! A process that executes a program of a marked container blocks until the holder replies. So the holder does nothing
 //! else: one loop, one thread, no locks, and no foreign files but a few bytes on the runtime's tmpfs. Failures release
 //! the starts: when the holder ends, in whichever way, the kernel allows every exec. A kernel timer kills it when its
-//! loop hangs. When the agent is gone, it releases every start and ends.
+//! loop hangs. When the agent is gone, it releases every start and ends. The same holds for the stop signals of sidecars
+//! that linger (`stops`).
 //!
 //! The kernel denies an exec if it cannot open the program for the holder. That costs the hold of this container only:
 //! the holder removes its mark, reports it and continues.
@@ -11,6 +12,7 @@
 //! Its only capability is `CAP_SYS_ADMIN`, which fanotify marks need.
 
 mod marks;
+mod stops;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,7 +35,7 @@ use usher_core::{
     start::{Holder, LONGEST_MESSAGE, News, Order, Verdict},
 };
 use usher_sys::{
-    oci::fanotify::{self, Exec, Group, Mark},
+    oci::fanotify::{self, Group, Mark, Waiting},
     process::{
         capability::{self, Needed},
         watchdog::Watchdog,
@@ -41,7 +43,7 @@ use usher_sys::{
     seqpacket::{Error, Plain, Received},
 };
 
-use self::marks::Place;
+use self::{marks::Place, stops::Stops};
 
 /// The watchdog kills the process when its loop hangs for this long while anything is marked.
 const WATCHDOG: Duration = Duration::from_secs(2);
@@ -55,8 +57,9 @@ struct Loop {
     /// News that the socket has no room for yet.
     unsent: VecDeque<News>,
     watchdog: Watchdog,
-    holder: Holder<Exec>,
+    holder: Holder<Waiting>,
     places: BTreeMap<ContainerId, Place>,
+    stops: Stops,
     marks: Marks,
 }
 
@@ -82,14 +85,17 @@ pub(crate) fn run() -> anyhow::Result<()> {
         watchdog: Watchdog::new().context("creating the watchdog")?,
         holder: Holder::default(),
         places: BTreeMap::new(),
+        stops: Stops::default(),
         marks: Marks::None,
     };
     this.send(News::Ready);
     let ended = this.serve();
-    let held = this.holder.end(this.now());
+    let now = this.now();
+    let (starts, stops) = (this.holder.end(now), this.stops.end(now));
     tracing::info!(
-        starts = held.len(),
-        "the agent is gone; released every start"
+        starts = starts.len(),
+        stops,
+        "the agent is gone; released every start and stop signal"
     );
     ended
 }
@@ -103,6 +109,7 @@ impl Loop {
                 Err(errno) => return Err(errno).context("poll"),
             }
             self.reply_to_execs()?;
+            self.reply_to_opens()?;
             if !self.execute_orders()? {
                 return Ok(());
             }
@@ -110,6 +117,7 @@ impl Loop {
             for overdue in self.holder.overdue(now) {
                 self.release(overdue, true).context("releasing a start")?;
             }
+            self.release_overdue_stops(now)?;
         }
     }
 
@@ -124,7 +132,7 @@ impl Loop {
             }
             (true, _) => Marks::None,
         };
-        let updated = if self.marks == Marks::None {
+        let updated = if self.marks == Marks::None && self.stops.is_empty() {
             self.watchdog.disarm()
         } else {
             self.watchdog.arm(WATCHDOG)
@@ -132,20 +140,24 @@ impl Loop {
         updated.context("arming the watchdog")
     }
 
-    fn descriptors(&self) -> [PollFd<'_>; 2] {
+    fn descriptors(&self) -> Vec<PollFd<'_>> {
         let mut interest = PollFlags::POLLIN;
         interest.set(PollFlags::POLLOUT, !self.unsent.is_empty());
-        [
-            PollFd::new(self.group.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.agent.as_fd(), interest),
-        ]
+        let groups = [Some(self.group.as_fd()), self.stops.group()];
+        let groups = groups.into_iter().flatten();
+        groups
+            .map(|group| PollFd::new(group, PollFlags::POLLIN))
+            .chain([PollFd::new(self.agent.as_fd(), interest)])
+            .collect()
     }
 
     fn timeout(&self) -> PollTimeout {
-        if self.marks == Marks::None {
+        if self.marks == Marks::None && self.stops.is_empty() {
             return PollTimeout::NONE;
         }
-        let due = self.holder.next_due().map(|due| due.since(self.now()));
+        let dues = [self.holder.next_due(), self.stops.next_due()];
+        let due = dues.into_iter().flatten().min();
+        let due = due.map(|due| due.since(self.now()));
         let wait = due.map_or(INTERVAL, |wait| wait.min(INTERVAL));
         // Rounded up, so that the timeout is not early.
         let millis = wait.as_micros().div_ceil(1000);
@@ -214,6 +226,13 @@ impl Loop {
             };
             match Order::decode(message) {
                 Ok(Order::Mark { container, limit }) => self.mark(container, limit, descriptors),
+                Ok(Order::ArmStop { container, limit }) => {
+                    self.arm_stop(container, limit, descriptors);
+                }
+                Ok(Order::ReleaseStop { container }) => {
+                    let now = self.now();
+                    self.release_stop(now, &container)?;
+                }
                 Ok(Order::Volumes { container }) => self.mark_volumes(&container, descriptors),
                 Ok(Order::Release { container }) => {
                     let now = self.now();

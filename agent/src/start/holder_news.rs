@@ -16,11 +16,19 @@ impl Starts {
     pub(super) fn holder_reported(&mut self, event: HolderEvent) -> Vec<Event> {
         let news = match event {
             HolderEvent::News(news) => news,
-            HolderEvent::Ended => return self.holder_ended(),
+            HolderEvent::Ended => {
+                let mut events = self.holder_ended();
+                events.extend(self.stops.holder_ended());
+                return events;
+            }
             HolderEvent::PauseEnded => return vec![Event::CanHoldStarts],
         };
         match news {
-            News::Ready => Vec::new(),
+            News::Ready => self.stops.holder_ready(&mut self.holder),
+            News::StopArmed { .. }
+            | News::StopUnable { .. }
+            | News::StopHeld { .. }
+            | News::StopReleased { .. } => self.stops.reported(news),
             News::Denied { container, reason } => self.exec_denied(container.as_ref(), &reason),
             News::Marked { container } => self.container_marked(&container),
             News::Held { container } => {
@@ -100,6 +108,7 @@ impl Starts {
     fn pause(&mut self, pause: Duration, reason: &str) -> Vec<Event> {
         self.holder.pause(pause);
         let mut events = self.holder_ended();
+        events.extend(self.stops.holder_ended());
         events.push(Event::CannotHoldStarts(format!(
             "fanotify: the kernel cannot open the programs of several pods in a row for usher ({reason}); the agent retries in {} min",
             pause.as_secs() / 60

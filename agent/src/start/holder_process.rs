@@ -198,7 +198,7 @@ impl HolderProcess {
         // Sending never waits: a holder that does not read hangs.
         let sent = running.child.socket.send_with(&order.encode(), descriptors);
         crash_point::reach("holder-order-sent", "");
-        if sent.is_ok() && matches!(order, Order::Mark { .. }) {
+        if sent.is_ok() && matches!(order, Order::Mark { .. } | Order::ArmStop { .. }) {
             let due = || Instant::now() + REPLY;
             running.reply_due.get_or_insert_with(due);
         }

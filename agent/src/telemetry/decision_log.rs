@@ -30,7 +30,7 @@ use usher_core::{
     },
     hold::Opened,
     kube_event::EventRecorder,
-    metric::value::{HoldResult, StartHoldResult},
+    metric::value::{HoldResult, LingerResult, StartHoldResult},
 };
 
 use crate::telemetry::reporter::Reporter;
@@ -209,6 +209,10 @@ impl Recorder {
             Kind::StartReleased { why, held } => {
                 metrics.start_holds.inc(&StartHoldResult(*why));
                 metrics.start_held.observe(held.as_secs_f64());
+            }
+            Kind::LingerReleased { why, held } => {
+                metrics.lingers.inc(&LingerResult(*why));
+                metrics.lingered.observe(held.as_secs_f64());
             }
             Kind::WouldHold { tally, .. } => {
                 let refused = count(tally.connections);

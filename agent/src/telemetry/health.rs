@@ -29,6 +29,7 @@ struct State {
     unread_namespaces: Vec<String>,
     quit: Option<(Mode, Instant)>,
     hold: Option<(Mode, Instant)>,
+    linger: Option<(Mode, Instant)>,
     plugin: Plugin,
     configuration: Configuration,
     settings: Vec<origin::Setting>,
@@ -70,6 +71,7 @@ impl Health {
         };
         state.quit = since(state.quit, modes.quit.mode);
         state.hold = since(state.hold, modes.hold.mode);
+        state.linger = since(state.linger, modes.linger.mode);
         state.modes = modes.clone();
     }
 
@@ -110,8 +112,10 @@ impl Health {
         };
         status.modes.quit_for_ms = state.quit.map(|(_, since)| ago(since));
         status.modes.hold_for_ms = state.hold.map(|(_, since)| ago(since));
+        status.modes.linger_for_ms = state.linger.map(|(_, since)| ago(since));
         status.modes.quit_source = Some(state.modes.quit.origin());
         status.modes.hold_source = Some(state.modes.hold.origin());
+        status.modes.linger_source = Some(state.modes.linger.origin());
         status.plugin = state.plugin.clone();
         status.configuration = state.configuration.clone();
     }
@@ -148,7 +152,7 @@ mod tests {
             NodeModes {
                 quit: setting(quit),
                 hold: setting(hold),
-                invalid: Vec::new(),
+                ..NodeModes::default()
             }
         };
         health.set_modes(&modes(Mode::Enforce, Mode::Off));

@@ -15,11 +15,11 @@ use prometheus_client::{
 use usher_core::{
     decision::Kind,
     metric::{
-        event, hold, node, quit, start,
+        event, hold, linger, node, quit, start,
         value::{
             AnnouncementResult, Capability, ConfigResult, DiscoveryOperation, EventResult,
-            HoldResult, KubeletResult, NamespaceResult, PodSkipReason, RunFile, StartHoldResult,
-            Version,
+            HoldResult, KubeletResult, LingerResult, NamespaceResult, PodSkipReason, RunFile,
+            StartHoldResult, Version,
         },
         worker,
     },
@@ -61,6 +61,10 @@ pub(crate) struct Metrics {
     pub(crate) holder_up: Gauge,
     pub(crate) holder_restarts: Counter,
     pub(crate) denied_execs: Counter,
+
+    pub(crate) held_stops: Gauge,
+    pub(crate) lingers: Counts<LingerResult>,
+    pub(crate) lingered: Histogram,
 
     pub(crate) worker_up: Gauge,
     pub(crate) worker_exits: Counter,
@@ -121,6 +125,10 @@ impl Metrics {
             holder_up: all.gauge(&start::HOLDER_UP),
             holder_restarts: all.counter(&start::HOLDER_RESTARTS),
             denied_execs: all.counter(&start::DENIED),
+
+            held_stops: all.gauge(&linger::HELD_STOPS),
+            lingers: all.counts(&linger::LINGERS),
+            lingered: all.histogram(&linger::HELD),
 
             worker_up: all.gauge(&worker::UP),
             worker_exits: all.counter(&worker::EXITS),

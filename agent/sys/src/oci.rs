@@ -1,4 +1,5 @@
-//! Containers before they run: the runtime's bundles, and permission events for their first exec.
+//! What a runtime keeps of its containers: bundles and state, and permission events for execs and opens.
 
 pub mod bundle;
 pub mod fanotify;
+pub mod runtime_state;

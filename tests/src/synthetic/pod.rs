@@ -258,7 +258,7 @@ impl Pod {
     /// Sets the deletion timestamp, and ends nothing.
     pub fn mark_deleted(&self) {
         self.ledger
-            .change(&self.uid, |record| record.deleting = true);
+            .change(&self.uid, |record| record.deleted = Some(SystemTime::now()));
     }
 
     /// The init process of a container's latest run, once it exists.

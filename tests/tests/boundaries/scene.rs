@@ -2,7 +2,7 @@
 //!
 //! Two pods. The first is announced and captured by a mesh, the start and the connections of its app wait for two
 //! sidecars, and an operator sends an order. The second is not announced, the version of its sidecar is queried, and
-//! another sidecar ends by a signal.
+//! another sidecar ends by a signal. It requests linger.
 
 use std::cell::{Cell, RefCell};
 use std::process::{Child, Command, Stdio};
@@ -236,6 +236,7 @@ fn held(deadline: &str) -> PodSpec {
 fn plain() -> PodSpec {
     let spec = istio::v1_20_by_digest().job("plain");
     spec.with(logs::fluent_bit().container)
+        .annotation("usher.dev/linger", "true")
 }
 
 /// The output of `nft` in a pod's network namespace; empty if it fails.

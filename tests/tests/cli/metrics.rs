@@ -21,6 +21,7 @@ fn same_numbers_as_over_http() {
         [
             ["NAME", "LABELS", "VALUE"],
             ["usher_mode", "capability=hold,mode=enforce", "1"],
+            ["usher_mode", "capability=linger,mode=enforce", "1"],
             ["usher_mode", "capability=quit,mode=enforce", "1"],
         ],
         "{stdout}"

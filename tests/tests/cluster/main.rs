@@ -17,6 +17,7 @@ mod jobs;
 mod kubectl;
 mod lab;
 mod leave;
+mod linger;
 mod load;
 mod mesh;
 mod network;

@@ -62,7 +62,7 @@ fn observed_then_enforced() {
     let changed = wait_for(&server, "ModeChanged");
     assert_eq!(
         changed["note"],
-        "quit: enforce (was observe); hold: observe (was observe)"
+        "quit: enforce (was observe); hold: observe (was observe); linger: observe (was observe)"
     );
     asked_only(&server, &[]);
 }

@@ -212,6 +212,9 @@ pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> 
         "StartHeld" | "StartMissed" | "StartNotHeld" | "StartReleasedEarly" => {
             story.hold.is_some_and(|hold| hold.start)
         }
+        // No stop signal can be held, so none is released early.
+        "LingerUnsupported" => story.twist == Twist::Lingers,
+        "LingerReleasedEarly" => false,
         _ => false,
     };
     !justified

@@ -144,6 +144,7 @@ fn twist(dice: &mut Dice, held: bool) -> Twist {
         (1, Twist::OptedOut),
         (1, Twist::BadAnnotations),
         (1, Twist::Init),
+        (1, Twist::Lingers),
         (2, removed),
     ];
     let others = [

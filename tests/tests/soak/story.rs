@@ -52,6 +52,8 @@ pub(crate) enum Twist {
     /// Invalid annotations.
     BadAnnotations,
     Delayed,
+    /// `usher.dev/linger: "true"`, on a node whose runtime keeps no state.
+    Lingers,
     Init,
     /// One pid namespace for all containers.
     SharedPids,
@@ -108,6 +110,7 @@ impl Story {
                 .annotation("usher.dev/quit", "fasle")
                 .annotation("usher.dev/quit-delay", "soon"),
             Twist::Delayed => spec.annotation("usher.dev/quit-delay", "700ms"),
+            Twist::Lingers => spec.annotation("usher.dev/linger", "true"),
             Twist::Init => spec.init(ContainerSpec::brief_app(
                 "init",
                 Duration::from_millis(60),

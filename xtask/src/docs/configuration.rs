@@ -113,6 +113,7 @@ fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
         ("mode", "observe".to_owned()),
         ("modes.quit", "observe".to_owned()),
         ("modes.hold", "observe".to_owned()),
+        ("modes.linger", "observe".to_owned()),
         ("recipes", "[]".to_owned()),
         ("excludedNamespaces", "[]".to_owned()),
         ("defaults.quit", quit.to_string()),

@@ -203,7 +203,12 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     };
     let quit = mode(&modes.quit, modes.quit_for_ms, &modes.quit_source);
     let hold = mode(&modes.hold, modes.hold_for_ms, &modes.hold_source);
-    lines.extend([("quit", quit, Tone::Plain), ("hold", hold, Tone::Plain)]);
+    let linger = mode(&modes.linger, modes.linger_for_ms, &modes.linger_source);
+    lines.extend([
+        ("quit", quit, Tone::Plain),
+        ("hold", hold, Tone::Plain),
+        ("linger", linger, Tone::Plain),
+    ]);
     if status.agent.is_some() {
         lines.extend(agent_lines(status));
     }
@@ -215,6 +220,9 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     );
     if pods.held_starts > 0 {
         line.push_str(&format!(", {} starts held", pods.held_starts));
+    }
+    if pods.held_stops > 0 {
+        line.push_str(&format!(", {} stop signals held", pods.held_stops));
     }
     let tone = if pods.failed > 0 {
         Tone::Warn

@@ -21,6 +21,9 @@ pub struct Forecast {
     pub quit: Quit,
     /// Having its connections and starts wait.
     pub hold: Hold,
+    /// Holding the stop signals of its sidecars; None where the pod does not request it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger: Option<Linger>,
 }
 
 /// When something is done.
@@ -151,6 +154,29 @@ pub struct Hold {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passing_gids: Vec<u32>,
     pub starts: Vec<Start>,
+}
+
+/// Holding the stop signals of sidecars until the apps of the deleted pod have ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Linger {
+    /// The node's mode, or the requested one.
+    pub mode: String,
+    pub acts: Acts,
+    pub sidecars: Vec<Stop>,
+}
+
+/// The stop signal of one sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stop {
+    pub container: String,
+    /// How long it waits at most, in milliseconds; None where it does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
+    /// Why it does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A port at which connections wait.

@@ -21,6 +21,9 @@ pub struct Pod {
     pub held_ports: Vec<u16>,
     #[serde(default)]
     pub held_starts: usize,
+    /// Sidecars whose stop signals wait until the apps have ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_stops: usize,
     /// It uses the node's own network namespace.
     #[serde(default)]
     pub host_network: bool,
@@ -49,6 +52,14 @@ pub enum PodState {
     Finished,
     /// And its sidecars ended as well.
     Done,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(super) const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl PodState {
@@ -193,6 +204,7 @@ mod tests {
                 reason: None,
                 held_ports: Vec::new(),
                 held_starts: 0,
+                held_stops: 0,
                 host_network: false,
                 deleting: false,
                 quarantine: None,

@@ -52,11 +52,15 @@ pub struct Modes {
     /// `off`, `observe` or `enforce`.
     pub quit: String,
     pub hold: String,
+    #[serde(default)]
+    pub linger: String,
     /// What sets each: the Node, the configuration or the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quit_source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger_source: Option<String>,
     /// Whether the Node was read; otherwise these are the defaults.
     pub known: bool,
     /// How long each has been so, in milliseconds.
@@ -64,6 +68,8 @@ pub struct Modes {
     pub quit_for_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_for_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger_for_ms: Option<u64>,
 }
 
 /// The kubelet, as the agent finds it.
@@ -132,6 +138,8 @@ pub struct Census {
     /// Those of them whose connections wait.
     pub held: usize,
     pub held_starts: usize,
+    #[serde(default, skip_serializing_if = "super::pod::is_zero")]
+    pub held_stops: usize,
     /// Those that usher leaves alone because they trouble its worker, or did.
     #[serde(default)]
     pub quarantined: usize,

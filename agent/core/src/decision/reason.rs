@@ -9,6 +9,7 @@ use std::fmt;
 use crate::{
     base::duration,
     decision::{Kind, NotApplicable, WaitReason},
+    linger,
     recipe::ExitCode,
     settings::annotation,
 };
@@ -142,6 +143,22 @@ impl fmt::Display for Kind {
             ),
             Self::StartNotHeld(why) => {
                 write!(out, "its start is not held: {why}; its connections are held")
+            }
+            Self::LingerHeld => {
+                out.write_str("the runtime's stop signal waits until the apps have ended")
+            }
+            Self::LingerReleased { why, held } => out.write_str(&linger::describe(*why, *held)),
+            Self::LingerKilled => out.write_str(
+                "it did not end on its stop signal within the pod's grace period: SIGKILL",
+            ),
+            Self::WouldLinger { ended_before } => write!(
+                out,
+                "it ended {} before the last app of the deleted pod; with {} its stop signal would have waited",
+                duration::elapsed(*ended_before),
+                annotation::LINGER
+            ),
+            Self::LingerUnsupported { reason } => {
+                write!(out, "its stop signal cannot be held: {reason}")
             }
             Self::OperatorRequest(request) => request.fmt(out),
         }

@@ -10,6 +10,7 @@ use crate::{
     decision::{Decision, Kind},
     engine::request::Answer,
     hold::{Probe, ruleset::Wanted},
+    linger::Stop,
     pod::spec::Pod,
     recipe::step::Step,
     start::Start,
@@ -84,6 +85,9 @@ pub enum Action {
     },
     /// Do not hold the start of this container any more: it has ended.
     ReleaseStart { key: ContainerKey },
+    /// Hold the stop signals of these containers of a pod from now on, and release the
+    /// others; the results are [`crate::Event::Stop`].
+    HoldStops { pod: PodUid, stops: Vec<Stop> },
     /// Replace the table of this sandbox. It has no result.
     Mend {
         sandbox: SandboxId,

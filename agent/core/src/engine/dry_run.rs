@@ -1,6 +1,7 @@
 //! Dry runs: what usher would do with a pod, in this mode or in another one.
 
 mod hold;
+mod linger;
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,6 +49,7 @@ impl Engine {
         if let Some(mode) = mode {
             modes.quit = mode;
             modes.hold = mode;
+            modes.linger = mode;
         }
         let view = tracked.view(now, modes, &copy.config)?;
         let ignored = view.plan.bad.iter().cloned();
@@ -61,6 +63,7 @@ impl Engine {
                 .collect(),
             quit: copy.quit_forecast(&view, &copy.pods.get(uid)?.runs),
             hold: copy.hold_forecast(&view, mode.is_some())?,
+            linger: linger::forecast(&view),
         })
     }
 

@@ -7,6 +7,7 @@ use crate::{
     cni::protocol::Request,
     engine::request::Order,
     hold::{Features, Probe, Remains, Tally},
+    linger::StopResult,
     pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
@@ -103,6 +104,13 @@ pub enum Event {
         key: ContainerKey,
         name: String,
         result: StartResult,
+    },
+    /// The holder reports about the stop signal of a container of
+    /// [`crate::Action::HoldStops`].
+    Stop {
+        key: ContainerKey,
+        name: String,
+        result: StopResult,
     },
     /// An operator's request. The same step has one [`crate::Action::Reply`] to it.
     Ordered(Order),

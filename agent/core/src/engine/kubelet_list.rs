@@ -27,6 +27,10 @@ impl Engine {
                         .listed(spec.deleting, self.kubelet_poll.last_sent());
                 }
             }
+            let is_deletion = tracked.spec.as_ref().is_some_and(|spec| spec.deleting);
+            tracked
+                .linger
+                .listed(self.kubelet_poll.last_sent(), is_deletion);
             match tracked.awaits_kubelet {
                 Some(due) if self.kubelet_poll.last_sent() >= Some(due) => {
                     tracked.awaits_kubelet = None;

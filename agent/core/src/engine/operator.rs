@@ -204,7 +204,7 @@ fn set_aside(plan: &Plan) -> Vec<String> {
 }
 
 /// The decision that records an accepted request.
-fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
+pub(super) fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
     let despite = match taken.despite.as_slice() {
         [] => String::new(),
         aside => format!("; although {}", aside.join("; ")),

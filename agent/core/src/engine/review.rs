@@ -2,6 +2,7 @@
 
 mod cost;
 pub(super) mod deletion;
+mod linger;
 
 use std::{mem, time::Duration};
 

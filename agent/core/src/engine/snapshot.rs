@@ -32,6 +32,7 @@ impl Engine {
                 .count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
             held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
+            held_stops: self.pods.values().map(|pod| pod.linger.held()).sum(),
             quarantined: self
                 .pods
                 .values()
@@ -112,6 +113,7 @@ fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {
         reason: last_decision.map(crate::decision::Kind::reason),
         held_ports: held_ports.unwrap_or_default(),
         held_starts,
+        held_stops: tracked.linger.held(),
         host_network: spec.is_some_and(|spec| spec.host_network),
         deleting: spec.is_some_and(|spec| spec.deleting),
         quarantine: tracked.trouble,

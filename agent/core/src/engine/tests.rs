@@ -5,6 +5,7 @@ mod field;
 mod hold;
 mod kubelet;
 mod ladder;
+mod linger;
 mod lists;
 mod operator;
 mod property;

@@ -90,14 +90,15 @@ impl NodeCondition {
         let quoted = |text: &str| bounded(text, QUOTED);
         match self {
             Self::ModeChanged { before, now } => format!(
-                "quit: {} (was {}); hold: {} (was {})",
-                now.quit, before.quit, now.hold, before.hold
+                "quit: {} (was {}); hold: {} (was {}); linger: {} (was {})",
+                now.quit, before.quit, now.hold, before.hold, now.linger, before.linger
             ),
             Self::InvalidAnnotation { error, now } => format!(
-                "{}. In use: quit {}, hold {}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
+                "{}. In use: quit {}, hold {}, linger {}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
                 quoted(error),
                 now.quit,
                 now.hold,
+                now.linger,
                 annotation::MODE
             ),
             Self::ConfigurationRejected(error) => format!(
@@ -191,6 +192,7 @@ mod tests {
                 now: Modes {
                     quit: Mode::Enforce,
                     hold: Mode::Off,
+                    linger: Mode::Enforce,
                 },
             },
             NodeCondition::InvalidAnnotation {

@@ -5,6 +5,7 @@
 //! deletion) have no Event. A sidecar of a deleted pod that usher terminated has one.
 
 mod hold;
+mod linger;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -122,6 +123,9 @@ impl EventRecorder {
             }
             Kind::InvalidAnnotation(invalid) => {
                 (Reason::InvalidAnnotation, invalid_annotation_note(invalid))
+            }
+            Kind::LingerReleased { .. } | Kind::LingerUnsupported { .. } => {
+                return linger::content(decision);
             }
             _ => return hold::content(&self.node, decision),
         };

@@ -2,7 +2,7 @@
 
 use strum::VariantNames;
 
-use crate::{cni::protocol, hold::Opened, start::Why};
+use crate::{cni::protocol, hold::Opened, linger, start::Why};
 
 /// A label's value, out of a closed list.
 pub trait Value {
@@ -52,6 +52,7 @@ impl Value for Version {
 pub enum Capability {
     Quit,
     Hold,
+    Linger,
 }
 
 /// The result of a request for the kubelet's pods.
@@ -178,6 +179,18 @@ impl Value for HoldResult {
             Self::Released(why) => why.as_str(),
             Self::Failed => "failed",
         }
+    }
+}
+
+/// How the hold of a stop signal ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LingerResult(pub linger::Released);
+
+impl Value for LingerResult {
+    const NAMES: &'static [&'static str] = linger::Released::VARIANTS;
+
+    fn name(&self) -> &'static str {
+        self.0.as_str()
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{
         spec::{Container, Pod},
     },
     recipe::{
-        ExitCode, Identity, LadderStep, Order, Purpose, Recipe, Subject, declared_held_ports,
-        may_be_asked,
+        ExitCode, Identity, LadderStep, Linger, Order, Purpose, Recipe, Subject,
+        declared_held_ports, may_be_asked,
         step::{Signal, Step},
     },
     settings::{
@@ -20,6 +20,9 @@ use crate::{
         overrides::{Named, Tuning},
     },
 };
+
+/// The least part of the grace period that is left to a sidecar.
+pub(crate) const SHORTEST_RESERVE: Duration = Duration::from_secs(2);
 
 /// Recipe of sidecars that a pod's annotation names.
 const BY_ANNOTATION: &str = "annotation";
@@ -43,6 +46,19 @@ pub struct Sidecar {
     pub(crate) assumed_listeners: usize,
     /// Who it is, where connections that it makes itself pass.
     pub identity: Identity,
+    pub(crate) linger: Linger,
+}
+
+impl Sidecar {
+    /// The part of the grace period that it needs after its stop signal.
+    pub(crate) fn reserve(&self) -> Duration {
+        let signals = self
+            .ladder
+            .iter()
+            .filter(|step| matches!(step.step, Step::Signal { .. }));
+        let takes = signals.map(|step| step.takes).max().unwrap_or_default();
+        SHORTEST_RESERVE.saturating_add(takes)
+    }
 }
 
 /// A question for a sidecar's version.
@@ -71,6 +87,7 @@ pub(super) fn sidecar(
         }),
         assumed_listeners: 1,
         identity: Identity::default(),
+        linger: Linger::Yes,
         recipe: recipe.into(),
         order,
         ladder,
@@ -103,6 +120,7 @@ pub(super) fn sidecar(
                 held_ports: ports.held_ports,
                 assumed_listeners: ports.assumed_listeners,
                 identity: identity.unwrap_or_default(),
+                linger: recipe.linger,
                 ..sidecar
             }
         }

@@ -23,6 +23,10 @@ pub struct Pod {
     pub annotations: BTreeMap<String, String>,
     /// It is being deleted: the kubelet ends it.
     pub deleting: bool,
+    /// When its grace period ends, since 1970-01-01T00:00:00Z, if it is being deleted.
+    pub deletion_expires: Option<Duration>,
+    /// Its grace period: that of its deletion, else that of its spec.
+    pub grace: Duration,
     /// It uses the node's own network namespace.
     pub host_network: bool,
     /// The RuntimeClass that it asks for, if it asks for one.
@@ -43,6 +47,9 @@ pub struct Pod {
     /// What the scheduler reserves for it.
     pub requests: Requests,
 }
+
+/// The grace period of a pod that does not set one.
+pub(crate) const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 /// One regular container.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::{
     },
     cost::PodCost,
     hold::state::Hold,
+    linger::state::Lingers,
     plan::{Plan, version_query::VersionQueries},
     pod::{
         completion::{self, Progress},
@@ -42,6 +43,7 @@ pub(crate) struct Tracked {
     pub(crate) versions: VersionQueries,
     pub(crate) runs: Runs,
     pub(crate) hold: Hold,
+    pub(crate) linger: Lingers,
     pub(crate) quit: Quit,
     pub(crate) cost: PodCost,
     /// Why it was quarantined last.
@@ -62,6 +64,7 @@ impl Tracked {
             versions: VersionQueries::default(),
             runs: Runs::default(),
             hold: Hold::default(),
+            linger: Lingers::default(),
             quit: Quit::default(),
             cost: PodCost::default(),
             trouble: None,

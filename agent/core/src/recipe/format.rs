@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Act, AfterTerm, Condition, ExitCode, HoldRecipe, Measured, OneOrMore, Order, Pattern, Question,
-    Recipe, Recognition, Setting, StepRecipe, Takes,
+    Act, AfterTerm, Condition, ExitCode, HoldRecipe, Linger, Measured, OneOrMore, Order, Pattern,
+    Question, Recipe, Recognition, Setting, StepRecipe, Takes,
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
@@ -48,6 +48,8 @@ struct RawRecipe {
     after_term: AfterTerm,
     #[serde(default)]
     ends_by_itself: bool,
+    #[serde(default)]
+    linger: Linger,
     #[serde(default)]
     hold: HoldRecipe,
 }
@@ -171,6 +173,7 @@ impl TryFrom<RawRecipe> for Recipe {
             quit: raw.quit,
             after_term: raw.after_term,
             ends_by_itself: raw.ends_by_itself,
+            linger: raw.linger,
             hold: raw.hold,
         })
     }

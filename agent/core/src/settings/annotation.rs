@@ -13,6 +13,11 @@ pub const QUIT: &str = "usher.dev/quit";
 /// instruction wait as well as their connections, `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
 
+/// On the Node: overrides [`MODE`] for the linger capability. On a pod or a
+/// Namespace: `"true"` or a duration opts in: the stop signal of a sidecar waits
+/// until the apps have ended, for at most that time.
+pub const LINGER: &str = "usher.dev/linger";
+
 /// On a pod or a Namespace: how long connections wait at most.
 pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
 
@@ -77,7 +82,7 @@ const NODE: &[Holder] = &[Holder::Node];
 const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
 
 /// All annotations that usher reads.
-pub const KNOWN: [Known; 13] = [
+pub const KNOWN: [Known; 15] = [
     Known {
         key: MODE,
         on: NODE,
@@ -174,6 +179,20 @@ pub const KNOWN: [Known; 13] = [
         values: &["NAME=5432", "NAME=5432, NAME=3306"],
         default: None,
         meaning: "Ports on loopback at which its sidecars listen, whatever recipes say; connections to them wait until they do",
+    },
+    Known {
+        key: LINGER,
+        on: NODE,
+        values: MODES,
+        default: None,
+        meaning: "The mode of linger; overrides `usher.dev/mode`",
+    },
+    Known {
+        key: LINGER,
+        on: PODS,
+        values: &["true", "false", "20s"],
+        default: None,
+        meaning: "Whether the stop signal of the sidecars waits until the apps of the deleted pod have ended, and for how long at most",
     },
 ];
 

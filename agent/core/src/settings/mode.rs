@@ -99,6 +99,8 @@ impl<'de> Deserialize<'de> for Mode {
 pub struct Modes {
     pub quit: Mode,
     pub hold: Mode,
+    /// Holding the stop signals of sidecars until the apps of a deleted pod have ended.
+    pub linger: Mode,
 }
 
 /// The modes that the configuration sets, for all nodes.
@@ -107,6 +109,7 @@ pub struct DefaultModes {
     pub all: Option<Mode>,
     pub quit: Option<Mode>,
     pub hold: Option<Mode>,
+    pub linger: Option<Mode>,
 }
 
 /// What a Node has of usher's keys.
@@ -182,6 +185,7 @@ pub struct InvalidValue {
 pub struct NodeModes {
     pub quit: Setting,
     pub hold: Setting,
+    pub linger: Setting,
     pub invalid: Vec<InvalidValue>,
 }
 
@@ -221,16 +225,18 @@ impl NodeModes {
         };
         let quit = setting(annotation::QUIT, defaults.quit, "modes.quit");
         let hold = setting(annotation::HOLD, defaults.hold, "modes.hold");
+        let linger = setting(annotation::LINGER, defaults.linger, "modes.linger");
         Self {
             quit,
             hold,
+            linger,
             invalid,
         }
     }
 
     /// Replaces `enforce` by `observe`.
     pub fn limit(&mut self, limit: Limit) {
-        for setting in [&mut self.quit, &mut self.hold] {
+        for setting in [&mut self.quit, &mut self.hold, &mut self.linger] {
             if setting.mode == Mode::Enforce {
                 setting.mode = Mode::Observe;
                 setting.limit = Some(limit);
@@ -242,6 +248,7 @@ impl NodeModes {
         Modes {
             quit: self.quit.mode,
             hold: self.hold.mode,
+            linger: self.linger.mode,
         }
     }
 }
@@ -257,19 +264,22 @@ mod tests {
             .collect()
     }
 
-    /// `quit` and `hold` with their sources, and the number of invalid values.
+    /// `quit`, `hold` and `linger` with their sources, and the number of invalid values.
     fn resolve(
         defaults: DefaultModes,
         annotations: &[(&str, &str)],
         labels: &[(&str, &str)],
-    ) -> (String, String, usize) {
+    ) -> ([String; 3], usize) {
         let node = NodeValues {
             annotations: values(annotations),
             labels: values(labels),
         };
         let found = NodeModes::resolve(defaults, &node);
         let text = |setting: Setting| format!("{}: {}", setting.mode, setting.origin());
-        (text(found.quit), text(found.hold), found.invalid.len())
+        (
+            [found.quit, found.hold, found.linger].map(text),
+            found.invalid.len(),
+        )
     }
 
     #[test]
@@ -283,94 +293,145 @@ mod tests {
             hold: Some(Mode::Off),
             ..enforced
         };
+        let lingering = DefaultModes {
+            linger: Some(Mode::Off),
+            ..enforced
+        };
         let mode = |value| ("usher.dev/mode", value);
         let quit = |value| ("usher.dev/quit", value);
         let hold = |value| ("usher.dev/hold", value);
+        let linger = |value| ("usher.dev/linger", value);
         let default = "observe: default";
         let config = "enforce: mode in the configuration";
         let annotated =
             |mode: &str, key: &str| format!("{mode}: annotation usher.dev/{key} of the Node");
         let labelled = |mode: &str, key: &str| format!("{mode}: label usher.dev/{key} of the Node");
         type Pairs<'a> = &'a [(&'a str, &'a str)];
-        let table: &[(DefaultModes, Pairs<'_>, Pairs<'_>, &str, &str, usize)] = &[
-            (unset, &[], &[], default, default, 0),
-            (enforced, &[], &[], config, config, 0),
+        let table: &[(DefaultModes, Pairs<'_>, Pairs<'_>, [&str; 3], usize)] = &[
+            (unset, &[], &[], [default, default, default], 0),
+            (enforced, &[], &[], [config, config, config], 0),
             (
                 by_capability,
                 &[],
                 &[],
-                config,
-                "off: modes.hold in the configuration",
+                [config, "off: modes.hold in the configuration", config],
+                0,
+            ),
+            (
+                lingering,
+                &[],
+                &[],
+                [config, config, "off: modes.linger in the configuration"],
                 0,
             ),
             (
                 unset,
                 &[mode("enforce")],
                 &[],
-                &annotated("enforce", "mode"),
-                &annotated("enforce", "mode"),
+                [
+                    &annotated("enforce", "mode"),
+                    &annotated("enforce", "mode"),
+                    &annotated("enforce", "mode"),
+                ],
                 0,
             ),
             (
                 unset,
                 &[],
                 &[mode("enforce")],
-                &labelled("enforce", "mode"),
-                &labelled("enforce", "mode"),
+                [
+                    &labelled("enforce", "mode"),
+                    &labelled("enforce", "mode"),
+                    &labelled("enforce", "mode"),
+                ],
                 0,
             ),
             (
                 by_capability,
                 &[mode("observe")],
                 &[],
-                &annotated("observe", "mode"),
-                &annotated("observe", "mode"),
+                [
+                    &annotated("observe", "mode"),
+                    &annotated("observe", "mode"),
+                    &annotated("observe", "mode"),
+                ],
                 0,
             ),
             (
                 enforced,
                 &[mode("off")],
                 &[mode("observe")],
-                &annotated("off", "mode"),
-                &annotated("off", "mode"),
+                [
+                    &annotated("off", "mode"),
+                    &annotated("off", "mode"),
+                    &annotated("off", "mode"),
+                ],
                 0,
             ),
             (
                 enforced,
                 &[mode("off")],
                 &[quit("observe")],
-                &labelled("observe", "quit"),
-                &annotated("off", "mode"),
+                [
+                    &labelled("observe", "quit"),
+                    &annotated("off", "mode"),
+                    &annotated("off", "mode"),
+                ],
                 0,
             ),
             (
                 enforced,
                 &[hold("observe")],
                 &[hold("off")],
-                config,
-                &annotated("observe", "hold"),
+                [config, &annotated("observe", "hold"), config],
                 0,
             ),
-            (enforced, &[mode("Enforce")], &[], config, config, 1),
+            (
+                lingering,
+                &[linger("observe")],
+                &[linger("enforce")],
+                [config, config, &annotated("observe", "linger")],
+                0,
+            ),
+            (
+                lingering,
+                &[],
+                &[linger("enforce")],
+                [config, config, &labelled("enforce", "linger")],
+                0,
+            ),
+            (
+                enforced,
+                &[mode("Enforce")],
+                &[],
+                [config, config, config],
+                1,
+            ),
             (
                 unset,
                 &[mode("enforce"), quit("yes")],
                 &[quit("off")],
-                &labelled("off", "quit"),
-                &annotated("enforce", "mode"),
+                [
+                    &labelled("off", "quit"),
+                    &annotated("enforce", "mode"),
+                    &annotated("enforce", "mode"),
+                ],
                 1,
             ),
             (
                 unset,
                 &[mode("enforce"), quit("yes")],
                 &[quit("no")],
-                &annotated("enforce", "mode"),
-                &annotated("enforce", "mode"),
+                [
+                    &annotated("enforce", "mode"),
+                    &annotated("enforce", "mode"),
+                    &annotated("enforce", "mode"),
+                ],
                 2,
             ),
         ];
-        for (defaults, annotations, labels, quit, hold, invalid) in table {
-            let expected = ((*quit).to_owned(), (*hold).to_owned(), *invalid);
+        for (defaults, annotations, labels, modes, invalid) in table {
+            let expected = (modes.map(str::to_owned), *invalid);
             let found = resolve(*defaults, annotations, labels);
             assert_eq!(found, expected, "{defaults:?} {annotations:?} {labels:?}");
         }
@@ -388,6 +449,7 @@ mod tests {
         let expected = Modes {
             quit: Mode::Observe,
             hold: Mode::Off,
+            linger: Mode::Observe,
         };
         assert_eq!(modes.modes(), expected);
         assert_eq!(

@@ -4,11 +4,12 @@
 //! which overrides the configuration's default. An invalid value is reported and ignored.
 
 mod hold;
+mod linger;
 mod ports;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use self::hold::HoldKind;
+pub use self::{hold::HoldKind, linger::LingerKind};
 use crate::{
     base::duration,
     pod::spec::is_container_name,
@@ -44,6 +45,8 @@ pub struct Tuning {
     pub hold_again: bool,
     /// Ports on loopback at which the pod says its sidecars listen, by name.
     pub hold_ports: BTreeMap<String, Vec<u16>>,
+    /// Whether its sidecars outlive its apps when it is deleted.
+    pub linger: LingerKind,
 }
 
 /// What a pod's annotation says a container is.
@@ -102,6 +105,7 @@ const HOLD: &str = "\"connect\", \"true\", \"start\" or \"false\"";
 const DEADLINE: &str = "a duration of 1s to 10m, like 10s or 1m30s";
 const ON_DEADLINE: &str = "\"open\" or \"closed\"";
 const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
+const LINGER: &str = "\"true\", \"false\" or a duration of 1s to 1h, like 20s";
 const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
 
 impl Tuning {
@@ -136,6 +140,8 @@ impl Tuning {
         let on_deadline = first(&everywhere, key, ON_DEADLINE, on_deadline, &mut bad);
         let key = annotation::HOLD_PORTS;
         let hold_ports = first(pod_only, key, PORTS, ports::read, &mut bad);
+        let key = annotation::LINGER;
+        let linger = first(&everywhere, key, LINGER, linger::read, &mut bad);
         let named = first(pod_only, annotation::SIDECARS, SIDECARS, named, &mut bad);
         let tuning = Self {
             quit,
@@ -148,6 +154,7 @@ impl Tuning {
             on_deadline: on_deadline.unwrap_or(defaults.on_deadline),
             hold_again,
             hold_ports: hold_ports.unwrap_or_default(),
+            linger: linger.unwrap_or_default(),
         };
         (tuning, bad)
     }

@@ -27,6 +27,14 @@ pub enum Order {
     /// Release the start of this container. The message carries descriptors of its root and of those mounts, while they
     /// exist.
     Release { container: ContainerId },
+    /// Hold the first stop signal of this container. The message carries a descriptor of its runtime state.
+    ArmStop {
+        container: ContainerId,
+        /// Limit of the hold.
+        limit: Duration,
+    },
+    /// Release the stop signal of this container.
+    ReleaseStop { container: ContainerId },
 }
 
 /// A message of the holder.
@@ -57,6 +65,22 @@ pub enum News {
         held: Option<Duration>,
         at_limit: bool,
     },
+    /// [`Order::ArmStop`] is done.
+    StopArmed { container: ContainerId },
+    /// [`Order::ArmStop`] failed.
+    StopUnable {
+        container: ContainerId,
+        reason: String,
+    },
+    /// The stop signal of this container is held.
+    StopHeld { container: ContainerId },
+    /// The stop signal of this container is no longer held.
+    StopReleased {
+        container: ContainerId,
+        /// For how long it was held, if it was.
+        held: Option<Duration>,
+        at_limit: bool,
+    },
 }
 
 /// A message could not be decoded.
@@ -80,6 +104,12 @@ impl News {
     pub fn unable(container: ContainerId, reason: &str) -> Self {
         let reason = bounded(reason);
         Self::Unable { container, reason }
+    }
+
+    /// [`News::StopUnable`], with a bounded reason.
+    pub fn stop_unable(container: ContainerId, reason: &str) -> Self {
+        let reason = bounded(reason);
+        Self::StopUnable { container, reason }
     }
 
     /// [`News::Denied`], with a bounded reason.
@@ -130,6 +160,13 @@ mod tests {
             Order::Release {
                 container: container(),
             },
+            Order::ArmStop {
+                container: container(),
+                limit,
+            },
+            Order::ReleaseStop {
+                container: container(),
+            },
         ];
         for order in orders {
             assert_eq!(Order::decode(&order.encode()).unwrap(), order);
@@ -146,6 +183,18 @@ mod tests {
                 container: container(),
             },
             News::Released {
+                container: container(),
+                held: Some(limit),
+                at_limit: true,
+            },
+            News::StopArmed {
+                container: container(),
+            },
+            News::stop_unable(container(), &"\u{1}long ".repeat(1000)),
+            News::StopHeld {
+                container: container(),
+            },
+            News::StopReleased {
                 container: container(),
                 held: Some(limit),
                 at_limit: true,

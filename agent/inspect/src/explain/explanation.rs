@@ -3,9 +3,13 @@
 use serde::{Deserialize, Serialize};
 use usher_core::{
     admin::Role,
+    base::duration::setting,
     decision::timeline::Entry,
     node::network::Network,
-    settings::{annotation, overrides::HoldKind},
+    settings::{
+        annotation,
+        overrides::{HoldKind, LingerKind},
+    },
 };
 
 use super::{
@@ -204,12 +208,26 @@ fn modes(case: &Case<'_>) -> Vec<String> {
         return vec!["unknown: no agent replies, and its run directory has no record".to_owned()];
     };
     let no_quit = case.opted_out_of_quit();
+    let linger = match case.plan.tuning.linger {
+        LingerKind::Unset => None,
+        LingerKind::No => Some("false".to_owned()),
+        LingerKind::UntilAppsEnd => Some("until the apps have ended".to_owned()),
+        LingerKind::For(limit) => Some(format!("for at most {}", setting(limit))),
+    };
+    let linger = linger.map(|requested| {
+        let place = case.opt_out(annotation::LINGER);
+        format!(
+            "linger: {} ({}); {requested} ({place})",
+            modes.linger, modes.linger_source
+        )
+    });
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [
         Some(format!("quit: {} ({})", modes.quit, modes.quit_source)),
         Some(format!("hold: {} ({})", modes.hold, modes.hold_source)),
         no_quit.map(|place| format!("quit: false ({place})")),
         no_hold.map(|place| format!("hold: false ({place})")),
+        linger,
     ]
     .into_iter()
     .flatten()

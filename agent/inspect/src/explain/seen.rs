@@ -47,6 +47,8 @@ pub struct SeenModes {
     pub quit_source: String,
     pub hold: Mode,
     pub hold_source: String,
+    pub linger: Mode,
+    pub linger_source: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! The present state of a pod, in one sentence.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use usher_core::{decision::timeline::Detail, hold::Opened};
 
@@ -35,7 +37,7 @@ fn state(case: &Case<'_>) -> (bool, String) {
         return (reason == SUCCEEDED, format!("the pod ended: {reason}"));
     }
     if case.pod.deleting {
-        return (true, "the pod is being deleted".to_owned());
+        return (true, deletion(case));
     }
     if let Some(finished) = case.finished_ms() {
         return ended(case, finished);
@@ -58,6 +60,25 @@ fn state(case: &Case<'_>) -> (bool, String) {
         return not_running(case, app, "app");
     }
     running(case)
+}
+
+fn deletion(case: &Case<'_>) -> String {
+    let mut held = BTreeSet::new();
+    for entry in case.decisions() {
+        match &entry.detail {
+            Detail::LingerHeld => held.extend(entry.container.as_deref()),
+            Detail::LingerReleased { .. } => {
+                held.retain(|one| Some(*one) != entry.container.as_deref())
+            }
+            _ => {}
+        }
+    }
+    let is_held = |sidecar: &&Container| held.contains(&sidecar.name[..]);
+    let held = names(case.running_sidecars().filter(is_held)).join(", ");
+    if held.is_empty() {
+        return "the pod is being deleted".to_owned();
+    }
+    format!("the pod is being deleted; the stop signal of {held} waits until the apps have ended")
 }
 
 /// Every app runs or ended for good, and at least one runs.

@@ -99,6 +99,7 @@ async fn status(State(admin): State<Admin>) -> Response {
         modes: admin::Modes {
             quit: view.modes.quit.to_string(),
             hold: view.modes.hold.to_string(),
+            linger: view.modes.linger.to_string(),
             known: admin.readiness.node_known.load(Ordering::Acquire),
             ..admin::Modes::default()
         },

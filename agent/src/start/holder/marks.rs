@@ -19,7 +19,7 @@ use usher_core::{
 };
 use usher_sys::oci::{
     bundle,
-    fanotify::{self, Exec, Mark},
+    fanotify::{self, Mark, Waiting},
 };
 
 use super::Loop;
@@ -107,7 +107,7 @@ impl Loop {
     /// When the reply failed: the kernel releases the start when this process ends.
     pub(super) fn release(
         &mut self,
-        released: Released<Exec>,
+        released: Released<Waiting>,
         at_limit: bool,
     ) -> Result<(), fanotify::Error> {
         let Released { container, held } = released;

@@ -1,5 +1,5 @@
-//! Execs that wait for permission: a [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html) group with
-//! `FAN_OPEN_EXEC_PERM` (Linux 5.0).
+//! Execs and opens that wait for permission: a [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html)
+//! group with `FAN_OPEN_EXEC_PERM` (Linux 5.0) or `FAN_OPEN_PERM`.
 //!
 //! A process that executes a file under a mark is blocked in `execve` until the response, or until it is killed.
 //! Closing the group, at the latest at the end of this process, allows all waiting execs
@@ -17,7 +17,7 @@
 //! descriptor limit that is never reached: each waiting exec needs one descriptor.
 
 mod error;
-mod exec;
+mod waiting;
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd},
@@ -32,14 +32,12 @@ use nix::{
     unistd::read,
 };
 
-pub use self::{error::Error, exec::Exec};
+pub use self::{error::Error, waiting::Waiting};
 use self::{
     error::{call, failed},
-    exec::EVENT,
+    waiting::EVENT,
 };
 
-/// Events of a group.
-const MASK: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM;
 /// Most events of one call: a process that keeps executing programs would otherwise never let it return.
 const TOGETHER: usize = 64;
 /// Reports a denied exec with its pid; unknown to nix and libc.
@@ -53,16 +51,43 @@ pub enum Mark {
     /// The file system, wherever it is mounted.
     FileSystem,
     Mount,
+    /// The files directly in a directory.
+    Directory,
+}
+
+/// What waits for permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Exec,
+    Open,
 }
 
 #[derive(Debug)]
 pub struct Group {
     fanotify: Arc<Fanotify>,
+    access: Access,
 }
 
 impl Group {
     /// Opens a group and checks the kernel's support: a mark on this program is added and removed.
     pub fn open() -> Result<Self, Error> {
+        let group = Self::init(Access::Exec)?;
+        for flags in [MarkFlags::FAN_MARK_ADD, MarkFlags::FAN_MARK_REMOVE] {
+            let mask = group.access.mask();
+            let marked = group
+                .fanotify
+                .mark(flags, mask, AT_FDCWD, Some(OWN_PROGRAM));
+            marked.map_err(failed("fanotify_mark"))?;
+        }
+        Ok(group)
+    }
+
+    /// Opens a group for opens. It is not tried on a file, because an open of that file at the same time would wait.
+    pub fn for_opens() -> Result<Self, Error> {
+        Self::init(Access::Open)
+    }
+
+    fn init(access: Access) -> Result<Self, Error> {
         let flags = InitFlags::FAN_CLASS_CONTENT
             | InitFlags::FAN_UNLIMITED_QUEUE
             | InitFlags::FAN_UNLIMITED_MARKS
@@ -76,12 +101,9 @@ impl Group {
                 errno => Err(errno),
             })
             .map_err(failed("fanotify_init"))?;
-        for flags in [MarkFlags::FAN_MARK_ADD, MarkFlags::FAN_MARK_REMOVE] {
-            let marked = fanotify.mark(flags, MASK, AT_FDCWD, Some(OWN_PROGRAM));
-            marked.map_err(failed("fanotify_mark"))?;
-        }
         Ok(Self {
             fanotify: Arc::new(fanotify),
+            access,
         })
     }
 
@@ -104,7 +126,7 @@ impl Group {
 
     /// Removes all marks. Waiting execs keep waiting.
     pub fn unmark_all(&self) -> Result<(), Error> {
-        for kind in [Mark::FileSystem, Mark::Mount] {
+        for kind in [Mark::FileSystem, Mark::Mount, Mark::Directory] {
             let flags = MarkFlags::FAN_MARK_FLUSH | kind.flag();
             let flushed =
                 self.fanotify
@@ -118,18 +140,18 @@ impl Group {
         // The call accepts no descriptor that was opened with O_PATH, but a path to one.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         self.fanotify
-            .mark(flags, MASK, AT_FDCWD, Some(Path::new(&path)))
+            .mark(flags, self.access.mask(), AT_FDCWD, Some(Path::new(&path)))
     }
 
-    /// Passes up to 64 waiting execs to `take`, without waiting for more.
+    /// Passes up to 64 waiting processes to `take`, without waiting for more.
     ///
     /// # Errors
     /// [`Error::Denied`], after which it may be called again at once; [`Error::Call`].
-    pub fn read(&self, mut take: impl FnMut(Exec)) -> Result<(), Error> {
+    pub fn read(&self, mut take: impl FnMut(Waiting)) -> Result<(), Error> {
         let mut event = [0; EVENT];
         for _ in 0..TOGETHER {
             match read(&*self.fanotify, &mut event) {
-                Ok(_whole) => Exec::of(&self.fanotify, &event)?
+                Ok(_whole) => Waiting::of(&self.fanotify, &event)?
                     .into_iter()
                     .for_each(&mut take),
                 Err(Errno::EAGAIN) => return Ok(()),
@@ -146,12 +168,12 @@ impl Group {
         Ok(())
     }
 
-    /// Allows an exec.
+    /// Allows what a process waits for.
     ///
     /// # Errors
     /// [`Error::Call`]. A process that was killed in the meantime is no error.
-    pub fn allow(&self, mut exec: Exec) -> Result<(), Error> {
-        exec.answer().map_err(|errno| call("write", errno))
+    pub fn allow(&self, mut waiting: Waiting) -> Result<(), Error> {
+        waiting.answer().map_err(|errno| call("write", errno))
     }
 }
 
@@ -166,6 +188,16 @@ impl Mark {
         match self {
             Self::FileSystem => MarkFlags::FAN_MARK_FILESYSTEM,
             Self::Mount => MarkFlags::FAN_MARK_MOUNT,
+            Self::Directory => MarkFlags::empty(),
+        }
+    }
+}
+
+impl Access {
+    fn mask(self) -> MaskFlags {
+        match self {
+            Self::Exec => MaskFlags::FAN_OPEN_EXEC_PERM,
+            Self::Open => MaskFlags::FAN_OPEN_PERM | MaskFlags::FAN_EVENT_ON_CHILD,
         }
     }
 }

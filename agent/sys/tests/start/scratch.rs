@@ -23,7 +23,7 @@ use nix::{
     unistd::Uid,
 };
 use usher_core::base::id::Pid;
-use usher_sys::oci::fanotify::{Exec, Group};
+use usher_sys::oci::fanotify::{Group, Waiting};
 
 /// A program that only succeeds.
 pub(crate) const TRUE: &str = "bin/true";
@@ -186,7 +186,7 @@ pub(crate) fn readable(group: &Group) {
 }
 
 /// The next waiting exec.
-pub(crate) fn next(group: &Group) -> Exec {
+pub(crate) fn next(group: &Group) -> Waiting {
     readable(group);
     let mut all = all(group);
     assert_eq!(all.len(), 1);
@@ -194,7 +194,7 @@ pub(crate) fn next(group: &Group) -> Exec {
 }
 
 /// All waiting execs.
-pub(crate) fn all(group: &Group) -> Vec<Exec> {
+pub(crate) fn all(group: &Group) -> Vec<Waiting> {
     let mut all = Vec::new();
     group.read(|exec| all.push(exec)).unwrap();
     all

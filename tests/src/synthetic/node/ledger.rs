@@ -75,8 +75,8 @@ pub struct PodRecord {
     pub manifest: Arc<str>,
     /// The prefix of ids in its status.
     pub scheme: &'static str,
-    /// The API server set a deletion timestamp.
-    pub deleting: bool,
+    /// When the API server set a deletion timestamp.
+    pub deleted: Option<SystemTime>,
     /// Calls of the CNI plugin.
     pub added: Vec<Added>,
     /// Failed steps.
@@ -111,7 +111,7 @@ impl Ledger {
             containers,
             manifest,
             scheme,
-            deleting: false,
+            deleted: None,
             added: Vec::new(),
             failures: Vec::new(),
             history: Vec::new(),

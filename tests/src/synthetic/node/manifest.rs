@@ -9,12 +9,15 @@ mod pod;
 mod status;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::synthetic::ledger::{ContainerRecord, PodRecord};
 use crate::synthetic::spec::PodSpec;
 
+/// The grace period of a deletion.
+const GRACE: Duration = Duration::from_secs(30);
 /// A time in the past; its value does not matter.
 const CREATED: &str = "2026-11-21T06:00:00Z";
 
@@ -33,9 +36,11 @@ pub fn without_status(uid: &str, node: &str, spec: &PodSpec) -> String {
 pub fn whole(record: &PodRecord, containers: Option<&BTreeMap<String, ContainerRecord>>) -> String {
     let status = status::status(record, containers);
     let mut text = record.manifest.to_string();
-    if record.deleting {
+    if let Some(deleted) = record.deleted {
+        let expires = status::rfc3339(deleted + GRACE);
         let deletion = format!(
-            "{{\"metadata\":{{\"deletionTimestamp\":\"{CREATED}\",\"deletionGracePeriodSeconds\":30,"
+            "{{\"metadata\":{{\"deletionTimestamp\":\"{expires}\",\"deletionGracePeriodSeconds\":{},",
+            GRACE.as_secs()
         );
         text = text.replacen("{\"metadata\":{", &deletion, 1);
     }

@@ -237,6 +237,10 @@ fn events() {
         ..story(Never, 0, &[Guest::Istio])
     });
     let deaf = good(story(Never, 0, &[Guest::IstioDeaf]));
+    let lingers = good(Story {
+        twist: Twist::Lingers,
+        ..story(Never, 0, &[Guest::Istio])
+    });
     let table = [
         (usual(), calm, "SidecarQuit", true),
         (usual(), calm, "SidecarStays", false),
@@ -247,6 +251,9 @@ fn events() {
         (opted_out.clone(), calm, "SidecarQuit", false),
         (opted_out, &observed, "WouldQuit", false),
         (deaf, calm, "SidecarStays", true),
+        (usual(), calm, "LingerUnsupported", false),
+        (lingers.clone(), calm, "LingerUnsupported", true),
+        (lingers, calm, "LingerReleasedEarly", false),
         (held(Some(104), None), calm, "ConnectionsHeld", true),
         (held(Some(104), None), calm, "WouldHold", false),
     ];

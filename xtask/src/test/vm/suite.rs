@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The suites that depend on the kernel and measure no time.
-pub(super) const SUITES: [&str; 10] = [
+pub(super) const SUITES: [&str; 11] = [
     "sys",
     "sys-hold",
     "sys-start",
@@ -22,6 +22,7 @@ pub(super) const SUITES: [&str; 10] = [
     "faults",
     "hold",
     "start",
+    "linger",
     "sidecars",
     "places",
     "leaks",

@@ -51,6 +51,7 @@ impl Scene {
             reason: None,
             held_ports: Vec::new(),
             held_starts: 0,
+            held_stops: 0,
             host_network: false,
             deleting: false,
             quarantine: None,

@@ -132,13 +132,17 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::Skipped
         | Detail::StartMissed
         | Detail::StartNotHeld
+        | Detail::LingerUnsupported
+        | Detail::LingerKilled
+        | Detail::WouldLinger
         | Detail::WouldQuit
         | Detail::WouldQuitOnDeletion
         | Detail::WouldHold { .. } => Tone::Warn,
         Detail::QuitAccepted { .. }
         | Detail::SidecarEnded { .. }
         | Detail::HoldReleased { .. }
-        | Detail::StartReleased { .. } => Tone::Good,
+        | Detail::StartReleased { .. }
+        | Detail::LingerReleased { .. } => Tone::Good,
         Detail::OperatorRequest => Tone::Strong,
         Detail::NotApplicable | Detail::Waiting | Detail::NotHeld | Detail::LeftToKubelet => {
             Tone::Faint
@@ -150,6 +154,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::HoldArmed { .. }
         | Detail::HoldAdopted { .. }
         | Detail::StartHeld { .. }
+        | Detail::LingerHeld
         | Detail::Unknown { .. } => Tone::Plain,
     }
 }

@@ -173,6 +173,8 @@ async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
             quit_source: modes.quit_source.unwrap_or_default(),
             hold: modes.hold.parse().ok()?,
             hold_source: modes.hold_source.unwrap_or_default(),
+            linger: modes.linger.parse().unwrap_or_default(),
+            linger_source: modes.linger_source.unwrap_or_default(),
         };
         return modes.known.then_some(seen);
     }
@@ -182,6 +184,8 @@ async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
         quit_source: modes.quit.origin(),
         hold: modes.hold.mode,
         hold_source: modes.hold.origin(),
+        linger: modes.linger.mode,
+        linger_source: modes.linger.origin(),
     })
 }
 

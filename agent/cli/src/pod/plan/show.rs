@@ -1,7 +1,7 @@
 //! The table of a plan.
 
 use usher_core::{
-    admin::{Acts, Allowed, Forecast, Hold, LadderStep, Sidecar},
+    admin::{Acts, Allowed, Forecast, Hold, LadderStep, Linger, Sidecar},
     recipe::ExitCode,
 };
 use usher_inspect::text::table::{Cell, Table, Tone};
@@ -51,6 +51,9 @@ impl Report for Forecast {
             explain(sidecar, &mut table);
         }
         hold(&self.hold, &mut table);
+        if let Some(requested) = &self.linger {
+            linger(requested, &mut table);
+        }
         for ignored in &self.ignored {
             table.note(Cell::new(format!("ignored: {ignored}"), Tone::Warn));
         }
@@ -185,6 +188,24 @@ fn hold(hold: &Hold, table: &mut Table) {
             None => format!("  the start of {} is not held", start.container),
         };
         table.note(format!("{text}{}", why.unwrap_or_default()));
+    }
+}
+
+fn linger(linger: &Linger, table: &mut Table) {
+    table.note(acts("linger", linger.acts, &linger.mode));
+    for stop in &linger.sidecars {
+        let container = &stop.container;
+        let text = match (stop.limit_ms, &stop.why) {
+            (Some(limit), _) => format!(
+                "  when the pod is deleted, the stop signal of {container} waits until the apps have ended, for at most {}",
+                time(limit)
+            ),
+            (None, why) => format!(
+                "  the stop signal of {container} does not wait: {}",
+                why.as_deref().unwrap_or_default()
+            ),
+        };
+        table.note(text);
     }
 }
 

@@ -45,6 +45,7 @@ fn pods_are_counted() {
         finished: 3,
         held: 2,
         held_starts: 1,
+        held_stops: 2,
         quarantined: 1,
         ..Census::default()
     };
@@ -67,6 +68,7 @@ fn pods_are_counted() {
         reason: None,
         held_ports: Vec::new(),
         held_starts: 0,
+        held_stops: 0,
         host_network: false,
         deleting: false,
         quarantine: None,
@@ -77,6 +79,7 @@ fn pods_are_counted() {
         finished: 3,
         held: 2,
         held_starts: 1,
+        held_stops: 2,
         quarantined: 1,
         ours: 6,
         failed: 4,

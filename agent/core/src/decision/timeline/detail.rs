@@ -86,6 +86,14 @@ pub enum Detail {
     },
     StartMissed,
     StartNotHeld,
+    LingerHeld,
+    LingerReleased {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ms: Option<u64>,
+    },
+    LingerKilled,
+    WouldLinger,
+    LingerUnsupported,
     OperatorRequest,
     /// The name, or a field, is of an agent of another version.
     #[serde(untagged)]
@@ -180,6 +188,13 @@ impl From<&Kind> for Detail {
             },
             Kind::StartMissed => Self::StartMissed,
             Kind::StartNotHeld(_) => Self::StartNotHeld,
+            Kind::LingerHeld => Self::LingerHeld,
+            Kind::LingerReleased { held, .. } => Self::LingerReleased {
+                held_ms: millis(*held),
+            },
+            Kind::LingerKilled => Self::LingerKilled,
+            Kind::WouldLinger { .. } => Self::WouldLinger,
+            Kind::LingerUnsupported { .. } => Self::LingerUnsupported,
             Kind::OperatorRequest(_) => Self::OperatorRequest,
         }
     }

@@ -154,6 +154,9 @@ impl Engine {
         view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
+        if let Some(answer) = self.operator_release_stops(order, view, actions) {
+            return answer;
+        }
         let wanted = self.is_hold_wanted(view);
         let hold = &self.pod_mut(&order.pod).hold;
         let starts = match hold.starts.held() {

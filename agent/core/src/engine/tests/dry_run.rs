@@ -369,3 +369,25 @@ fn a_dry_run_lists_what_is_unknown() {
     );
     assert!(forecast.ignored[0].contains("\"maybe\""), "{forecast:?}");
 }
+
+#[test]
+fn stop_signals_are_forecast_where_the_pod_requests_it() {
+    let forecast = |spec: Pod, mode| {
+        let mut stage = Stage::new(Mode::Off, spec);
+        stage.run_all();
+        stage.forecast(Some(mode)).linger
+    };
+    assert_eq!(
+        forecast(annotated("usher.dev/linger", "false"), Mode::Enforce),
+        None
+    );
+    let requested = || annotated("usher.dev/linger", "10s");
+    let linger = forecast(requested(), Mode::Enforce).unwrap();
+    assert_eq!(
+        (linger.acts, linger.mode.as_str()),
+        (Acts::Later, "enforce")
+    );
+    assert_eq!(linger.sidecars[0].limit_ms, Some(10_000));
+    let observed = forecast(requested(), Mode::Observe).unwrap();
+    assert_eq!(observed.acts, Acts::No);
+}

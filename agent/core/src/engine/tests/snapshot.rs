@@ -259,7 +259,14 @@ fn modes_and_kernel_features_are_in_the_snapshot() {
     stage.hold_mode = Mode::Observe;
     stage.mode(Mode::Enforce);
     let (quit, hold) = (Mode::Enforce, Mode::Observe);
-    assert_eq!(stage.engine.modes(), Modes { quit, hold });
+    assert_eq!(
+        stage.engine.modes(),
+        Modes {
+            quit,
+            hold,
+            linger: hold
+        }
+    );
     let stage = bare(Mode::Enforce, istio());
     let hold = stage.engine.features().map(|found: &Features| &found.hold);
     assert_eq!(hold, Some(&Ok(())));

@@ -130,7 +130,11 @@ impl Stage {
 
     pub(super) fn mode(&mut self, quit: Mode) {
         let hold = self.hold_mode;
-        self.send(Event::Modes(Modes { quit, hold }));
+        self.send(Event::Modes(Modes {
+            quit,
+            hold,
+            linger: hold,
+        }));
     }
 
     pub(super) fn send(&mut self, event: Event) {
@@ -184,6 +188,13 @@ impl Stage {
                 | Action::HoldStarts { .. }
                 | Action::Mend { .. }
                 | Action::ReleaseStart { .. } => unreachable!("about connections"),
+                Action::HoldStops { stops, .. } => {
+                    let stops: Vec<String> = stops
+                        .iter()
+                        .map(|stop| format!("{} {:?}", stop.container, stop.limit))
+                        .collect();
+                    format!("stops [{}]", stops.join(", "))
+                }
                 Action::Reply(answer) => {
                     self.answers.push(answer);
                     continue;

@@ -1,6 +1,6 @@
 //! One pod of the list, reduced to what decisions need.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, net::IpAddr};
+use std::{borrow::Cow, collections::BTreeMap, fmt, net::IpAddr, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
@@ -18,7 +18,7 @@ use crate::{
     pod::{
         requests::{Init, Requests},
         restart_policy::RestartPolicy,
-        spec::{Container, Pod},
+        spec::{Container, DEFAULT_GRACE, Pod},
     },
     recipe::Reads,
 };
@@ -45,7 +45,8 @@ struct Metadata<'list> {
     uid: String,
     #[serde(borrow)]
     annotations: Option<&'list RawValue>,
-    deletion_timestamp: Option<IgnoredAny>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +54,7 @@ struct Metadata<'list> {
 struct Spec<'list> {
     #[serde(default)]
     host_network: bool,
+    termination_grace_period_seconds: Option<u32>,
     restart_policy: Option<Policy>,
     runtime_class_name: Option<String>,
     #[serde(borrow)]
@@ -134,6 +136,7 @@ impl RawPod<'_> {
             uid,
             annotations,
             deletion_timestamp,
+            deletion_grace_period_seconds,
         } = self.metadata;
         let uid = match PodUid::parse(&uid) {
             Ok(uid) => uid,
@@ -196,6 +199,10 @@ impl RawPod<'_> {
             name,
             annotations: annotations.transpose()?.unwrap_or_default(),
             deleting: deletion_timestamp.is_some(),
+            deletion_expires: deletion_timestamp.as_deref().and_then(unix_time),
+            grace: deletion_grace_period_seconds
+                .or(self.spec.termination_grace_period_seconds)
+                .map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.into())),
             host_network: self.spec.host_network,
             runtime_class: self.spec.runtime_class_name,
             terminal,
@@ -236,6 +243,12 @@ impl Outline<'_> {
         let uid = is_terminal(&self.status.phase).then_some(&self.metadata.uid)?;
         PodUid::parse(uid).ok()
     }
+}
+
+/// The time of an API object, since 1970-01-01T00:00:00Z.
+fn unix_time(text: &str) -> Option<Duration> {
+    let time = humantime::parse_rfc3339(text).ok()?;
+    time.duration_since(std::time::UNIX_EPOCH).ok()
 }
 
 fn is_terminal(phase: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Container, Pod};
+use super::{Container, DEFAULT_GRACE, Pod};
 use crate::{
     base::id::PodUid,
     pod::{requests::Requests, restart_policy::RestartPolicy},
@@ -33,6 +33,8 @@ pub fn pod(containers: Vec<Container>) -> Pod {
         name: "report".to_owned(),
         annotations: BTreeMap::new(),
         deleting: false,
+        deletion_expires: None,
+        grace: DEFAULT_GRACE,
         host_network: false,
         runtime_class: None,
         terminal: None,

@@ -46,6 +46,7 @@ pub(super) struct RawLadder {
 pub(super) struct RawModes {
     pub(super) quit: Option<Mode>,
     pub(super) hold: Option<Mode>,
+    pub(super) linger: Option<Mode>,
 }
 
 impl RawConfig {
@@ -54,6 +55,7 @@ impl RawConfig {
             all: self.mode,
             quit: self.modes.quit,
             hold: self.modes.hold,
+            linger: self.modes.linger,
         }
     }
 }

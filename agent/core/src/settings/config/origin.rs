@@ -108,9 +108,13 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
 
 /// The mode of each capability, and what sets it.
 pub fn modes(modes: &NodeModes) -> Vec<Setting> {
-    [("mode.quit", modes.quit), ("mode.hold", modes.hold)]
-        .map(|(key, setting)| Setting::new(key, setting.mode.as_str(), setting.origin()))
-        .into()
+    [
+        ("mode.quit", modes.quit),
+        ("mode.hold", modes.hold),
+        ("mode.linger", modes.linger),
+    ]
+    .map(|(key, setting)| Setting::new(key, setting.mode.as_str(), setting.origin()))
+    .into()
 }
 
 /// Where the keys of a text stand.
@@ -215,10 +219,11 @@ mod tests {
                 .collect()
         };
         let hold = "mode.hold=off modes.hold in the configuration";
+        let linger = "mode.linger=enforce mode in the configuration";
         let quit = "mode.quit=enforce mode in the configuration";
-        assert_eq!(text(&NodeValues::default()), [quit, hold]);
+        assert_eq!(text(&NodeValues::default()), [quit, hold, linger]);
         let quit = "mode.quit=observe annotation usher.dev/quit of the Node";
-        assert_eq!(text(&node), [quit, hold]);
+        assert_eq!(text(&node), [quit, hold, linger]);
         let none = modes(&NodeModes::default());
         assert!(none.iter().all(|one| one.source == DEFAULT));
     }

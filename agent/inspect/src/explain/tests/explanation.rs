@@ -45,6 +45,8 @@ fn modes_say_who_decides() {
         quit_source: "mode in the configuration".to_owned(),
         hold: Mode::Observe,
         hold_source: "annotation usher.dev/hold of the Node".to_owned(),
+        linger: Mode::Observe,
+        linger_source: "default".to_owned(),
     });
     let node = [
         "quit: enforce (mode in the configuration)",
@@ -63,7 +65,13 @@ fn modes_say_who_decides() {
             "hold: false (metadata.annotations[usher.dev/hold] = \"false\")",
         ]
     );
-    let mut unknown = opted;
+    let lingers = opted.annotation("usher.dev/linger", "20s");
+    let modes = lingers.explain().modes;
+    assert_eq!(
+        modes[4],
+        "linger: observe (default); for at most 20s (metadata.annotations[usher.dev/linger] = \"20s\")"
+    );
+    let mut unknown = lingers;
     unknown.seen.modes = None;
     assert_eq!(
         unknown.explain().modes,

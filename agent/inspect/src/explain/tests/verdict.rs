@@ -1,6 +1,7 @@
 //! The exact texts of verdicts.
 
 use serde_json::{Value, json};
+use usher_core::decision::timeline::Detail;
 
 use super::{
     Scene, healthy,
@@ -117,5 +118,25 @@ fn pod_that_ends() {
         (over(7), false, "the apps ended, not all with exit code 0, 4 s ago; the kubelet is ending the pod"),
         (healthy().reason("Succeeded", ""), true, "the pod ended: Succeeded"),
         (healthy().reason("Failed", "Evicted"), false, "the pod ended: Evicted"),
+    ]);
+}
+
+#[test]
+fn pod_whose_sidecar_lingers() {
+    let mut deleted = healthy();
+    deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
+    let decided = |scene: &Scene, detail| {
+        let mut scene = scene.clone().decided(2, detail, "");
+        let entries = scene.seen.timeline.iter_mut().flatten();
+        entries.for_each(|entry| entry.container = Some("istio-proxy".to_owned()));
+        scene
+    };
+    let held = decided(&deleted, Detail::LingerHeld);
+    let released = decided(&held, Detail::LingerReleased { held_ms: Some(4) });
+    #[rustfmt::skip]
+    stands(&[
+        (deleted, true, "the pod is being deleted"),
+        (held, true, "the pod is being deleted; the stop signal of istio-proxy waits until the apps have ended"),
+        (released, true, "the pod is being deleted"),
     ]);
 }

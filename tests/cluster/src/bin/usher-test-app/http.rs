@@ -59,13 +59,15 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
     Ok(answer)
 }
 
+/// Requests `HOST:PORT/PATH` once.
+pub(crate) fn request(url: &str) -> Result<Answer> {
+    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
+    once("GET", authority, path, None)
+}
+
 /// Whether `HOST:PORT/PATH` responds with 200 now.
 pub(crate) fn is_ready(url: &str) -> Result<bool> {
-    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
-    Ok(matches!(
-        once("GET", authority, path, None)?,
-        Answer::Status(200)
-    ))
+    Ok(matches!(request(url)?, Answer::Status(200)))
 }
 
 /// Whether a POST to `HOST:PORT/PATH` was accepted.

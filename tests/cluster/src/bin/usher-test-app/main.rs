@@ -5,12 +5,14 @@
 //! `--run-for` it exits at once, or with `--listen` on SIGTERM; `--term-code` replaces the exit code of a shell, 143.
 //! With `--await-file` and `--await-port` all that starts when the file exists and when a process in the pod listens on
 //! each port. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
-//! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them.
+//! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them. `--call-after-term`
+//! requests a page ten times a second after SIGTERM, for the time of `--term-delay`, and writes how many requests failed.
 //!
 //! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that users put around a command instead, and
 //! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after the command.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
 
+mod calls;
 mod echo;
 mod http;
 mod run;
@@ -29,7 +31,7 @@ use nix::time::{ClockId, clock_gettime};
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
                      [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
                      [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term] \
-                     [--term-code N]";
+                     [--term-code N] [--call-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
@@ -49,6 +51,8 @@ struct Behaviour {
     state: Option<String>,
     ignore_term: bool,
     term_code: Option<u8>,
+    call_after_term: Option<String>,
+    term_delay: Option<Duration>,
 }
 
 fn main() -> ExitCode {
@@ -92,6 +96,8 @@ fn behaviour() -> Result<Behaviour> {
             "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
             "--term-code" => behaviour.term_code = Some(value.parse().with_context(bad)?),
+            "--call-after-term" => behaviour.call_after_term = Some(value),
+            "--term-delay" => behaviour.term_delay = Some(duration(&value).with_context(bad)?),
             "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
             "--await-file" => behaviour.await_file = Some(value),
             "--echo" => behaviour.echo = Some(value),

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::{
-    Behaviour, echo,
+    Behaviour, calls, echo,
     http::{self, Answer},
     spawn, unix_ns,
 };
@@ -71,9 +71,12 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
         spawn::again_and_again(times)?;
     }
     let serves = [behaviour.listen, behaviour.serve, behaviour.serve_echo];
-    let serves = serves.iter().any(Option::is_some);
+    let serves = serves.iter().any(Option::is_some) || behaviour.term_delay.is_some();
     let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
+        if let Some(delay) = behaviour.term_delay {
+            calls::send(behaviour.call_after_term.as_deref(), delay)?;
+        }
         return Ok(behaviour.term_code.unwrap_or(TERMINATED));
     }
     let code = behaviour.exit_code.unwrap_or(0);

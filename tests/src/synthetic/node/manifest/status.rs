@@ -105,7 +105,7 @@ fn state(attempt: &Attempt, scheme: &str) -> Value {
 
 /// Kubernetes writes whole seconds. The civil date is Howard Hinnant's
 /// `civil_from_days`.
-fn rfc3339(time: SystemTime) -> String {
+pub(super) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     let seconds = since.map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);

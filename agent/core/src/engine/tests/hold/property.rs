@@ -142,6 +142,7 @@ impl World {
         Modes {
             quit: Mode::Off,
             hold: self.mode,
+            linger: Mode::Off,
         }
     }
 

@@ -1,4 +1,4 @@
-//! One waiting exec.
+//! One waiting process.
 
 use std::{
     io,
@@ -18,12 +18,15 @@ use super::Error;
 /// Length of `struct fanotify_event_metadata`, which is the whole event here.
 pub(super) const EVENT: usize = size_of::<libc::fanotify_event_metadata>();
 
-/// A process that waits in `execve`.
+/// Events that need a response.
+const PERMISSIONS: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM.union(MaskFlags::FAN_OPEN_PERM);
+
+/// A process that waits in `execve` or `open`.
 ///
 /// It continues when this value is allowed or dropped: while the group exists nothing else would release it.
 #[derive(Debug)]
-#[must_use = "dropping it allows the exec"]
-pub struct Exec {
+#[must_use = "dropping it allows the call"]
+pub struct Waiting {
     /// The pid in this process's pid namespace; 0 if the process is in no namespace below it.
     pub pid: Pid,
     /// The descriptor identifies the event in the response, so it stays open until then.
@@ -32,7 +35,7 @@ pub struct Exec {
     is_answered: bool,
 }
 
-impl Exec {
+impl Waiting {
     /// Decodes an event of a group; None for one that needs no response.
     ///
     /// # Errors
@@ -49,7 +52,7 @@ impl Exec {
         let mask = u64::from_ne_bytes(field(event, 8));
         let fd = i32::from_ne_bytes(field(event, 16));
         let pid = Pid(i32::from_ne_bytes(field(event, 20)));
-        if fd < 0 && mask & MaskFlags::FAN_OPEN_EXEC_PERM.bits() != 0 {
+        if fd < 0 && mask & PERMISSIONS.bits() != 0 {
             return Err(Error::Denied {
                 pid: Some(pid),
                 source: io::Error::from_raw_os_error(fd.saturating_neg()),
@@ -74,7 +77,7 @@ impl Exec {
     }
 }
 
-impl Drop for Exec {
+impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_answered {
             // There is no caller to return an error to; a group that accepts no response is about to be closed.

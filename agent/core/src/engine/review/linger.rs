@@ -1,0 +1,95 @@
+//! The stop signals of sidecars that linger.
+
+use super::Engine;
+use crate::{
+    base::{
+        id::{ContainerKey, PodUid},
+        time::Timestamp,
+    },
+    engine::{
+        action::Action,
+        request::{Answer, Order, Taken},
+    },
+    linger::{Released, StopResult, review::LingerReview, state::Lingers},
+    pod::{state::Tracked, view::PodView},
+};
+
+impl Engine {
+    pub(in crate::engine) fn review_linger(
+        &mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        view: Option<&PodView>,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        let (review, lingers) = self.linger_review(now, uid, view)?;
+        let wake = review.review(lingers, actions);
+        if review.observe(lingers, actions) {
+            self.kubelet_poll.request(now);
+        }
+        wake
+    }
+
+    /// Applies what the holder reports about the stop signal of one container.
+    pub(in crate::engine) fn stop_reported(
+        &mut self,
+        now: Timestamp,
+        key: &ContainerKey,
+        name: &str,
+        result: StopResult,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some((review, lingers)) = self.linger_review(now, &key.pod, None) else {
+            return;
+        };
+        if review.reported(&key.id, name, result, lingers, actions) {
+            self.kubelet_poll.request(now);
+        }
+        self.review_pod(now, &key.pod, actions);
+    }
+
+    /// Releases the stop signals of a pod; None where none waits.
+    pub(in crate::engine) fn operator_release_stops(
+        &mut self,
+        order: &Order,
+        view: &PodView,
+        actions: &mut Vec<Action>,
+    ) -> Option<Answer> {
+        let lingers = &mut self.pod_mut(&order.pod).linger;
+        if !lingers.release(Released::ByOperator) {
+            return None;
+        }
+        let taken = Taken {
+            says: "its sidecars receive their stop signals now".to_owned(),
+            ..Taken::default()
+        };
+        actions.push(crate::engine::operator::accepted(view, order, &taken));
+        self.review_pod(view.now, &order.pod, actions);
+        Some(Answer::Taken(taken))
+    }
+
+    fn linger_review<'engine>(
+        &'engine mut self,
+        now: Timestamp,
+        uid: &PodUid,
+        view: Option<&'engine PodView>,
+    ) -> Option<(LingerReview<'engine>, &'engine mut Lingers)> {
+        let tracked = self.pods.get_mut(uid).filter(|_| self.walked)?;
+        let Tracked {
+            uid,
+            spec,
+            runs,
+            linger,
+            ..
+        } = &mut **tracked;
+        let review = LingerReview {
+            uid,
+            view,
+            spec: spec.as_deref(),
+            runs,
+            mode: self.modes.linger,
+            now,
+        };
+        Some((review, linger))
+    }
+}

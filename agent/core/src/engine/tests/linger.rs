@@ -1,0 +1,506 @@
+//! Stop signals of sidecars that wait until the apps of a deleted pod have ended.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::stage::*;
+use crate::{
+    Event,
+    base::id::ContainerId,
+    decision::Verb,
+    engine::request::{Answer, Order},
+    linger::StopResult,
+    pod::{container_change::ContainerChange, restart_policy::RestartPolicy, spec::Pod},
+    settings::mode::Mode,
+};
+
+/// The wall clock at the start of every stage.
+const NOON: Duration = Duration::from_secs(1_700_000_000);
+/// The default grace period of 30 s less 2 s and the 5 s that Istio's proxy takes.
+const ARMED: &str = "stops [istio-proxy 23s]";
+const HELD: &str = "istio-proxy linger-held";
+const RELEASED: &str = "istio-proxy linger-released";
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn annotated(mut spec: Pod, value: &str) -> Pod {
+    let linger = ("usher.dev/linger".to_owned(), value.to_owned());
+    spec.annotations.extend([linger]);
+    spec
+}
+
+fn requested() -> Pod {
+    annotated(pod(RestartPolicy::Always, &["app"]), "true")
+}
+
+fn stage(linger: Mode, spec: Pod) -> Stage {
+    let mut stage = Stage::new(Mode::Off, spec);
+    stage.hold_mode = linger;
+    stage.mode(Mode::Off);
+    stage.run_all();
+    // Past the least time between two requests to the kubelet.
+    stage.pass(seconds(1));
+    stage
+}
+
+/// A pod whose sidecar's first stop signal will wait.
+fn armed(spec: Pod) -> Stage {
+    let mut stage = stage(Mode::Enforce, spec);
+    assert_eq!(stage.take(), [ARMED]);
+    stage
+}
+
+impl Stage {
+    fn stop_reported(&mut self, result: StopResult) {
+        let name = PROXY.to_owned();
+        self.send(Event::Stop {
+            key: key("i"),
+            name,
+            result,
+        });
+    }
+
+    fn held_at(&mut self, at: Duration) {
+        self.stop_reported(StopResult::Held { at });
+    }
+
+    fn released(&mut self, at_limit: bool) -> String {
+        self.log.clear();
+        let held = seconds(4);
+        self.stop_reported(StopResult::Released { held, at_limit });
+        self.log
+            .iter()
+            .find(|line| line.starts_with(RELEASED))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The API server has accepted the deletion, `ago` before noon.
+    fn delete(&mut self, grace: u64, ago: u64) {
+        self.spec.deleting = true;
+        self.spec.grace = seconds(grace);
+        self.spec.deletion_expires = Some(NOON + seconds(grace) - seconds(ago));
+    }
+
+    /// Deleted, with the stop signal of its sidecar held.
+    fn lingering(spec: Pod) -> Self {
+        let mut stage = armed(spec);
+        stage.delete(30, 0);
+        stage.held_at(NOON);
+        assert!(stage.asked);
+        stage.list();
+        assert_eq!(stage.take(), [HELD]);
+        stage
+    }
+}
+
+#[test]
+fn released_when_the_last_app_has_ended() {
+    let spec = annotated(pod(RestartPolicy::Always, &["app", "boss"]), "true");
+    let mut stage = Stage::lingering(spec);
+    stage.pass(seconds(3));
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), [""; 0]);
+    stage.exit("b", 0);
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(
+        line.ends_with("no app of the pod runs; its stop signal was held for 4000 ms"),
+        "{line}"
+    );
+    stage.exit("i", 0);
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [RELEASED]);
+    assert_eq!(stage.engine.census().held_stops, 0);
+}
+
+#[test]
+fn nothing_waits_without_the_annotation_or_the_mode() {
+    let plain = pod(RestartPolicy::Always, &["app"]);
+    for (mode, spec) in [
+        (Mode::Enforce, plain.clone()),
+        (Mode::Enforce, annotated(plain, "false")),
+        (Mode::Observe, requested()),
+        (Mode::Off, requested()),
+        // A gateway: the proxy is the workload.
+        (
+            Mode::Enforce,
+            annotated(pod(RestartPolicy::Always, &[]), "true"),
+        ),
+    ] {
+        assert_eq!(stage(mode, spec).take(), [""; 0]);
+    }
+}
+
+/// A sidecar whose recipe says that it needs its stop signal at once.
+#[test]
+fn recipe_exempts_its_sidecar() {
+    let text = "recipes: [{name: istio, recognise: [{name: [istio-proxy]}], quit: [{signal: SIGTERM}], linger: never}]";
+    let config = crate::settings::config::Config::parse("test", text).unwrap();
+    let mut stage = Stage::new(Mode::Off, requested());
+    stage.hold_mode = Mode::Enforce;
+    stage.mode(Mode::Off);
+    stage.send(Event::Configured(std::sync::Arc::new(config)));
+    stage.run_all();
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn grace_period_without_time_is_reported_once() {
+    let spec = Pod {
+        grace: seconds(7),
+        ..requested()
+    };
+    let mut stage = stage(Mode::Enforce, spec);
+    stage.list();
+    assert_eq!(stage.take(), ["istio-proxy linger-unsupported"]);
+    let line = stage
+        .log
+        .iter()
+        .find(|line| line.contains("linger-unsupported"));
+    assert!(
+        line.unwrap()
+            .contains("the pod's grace period of 7s leaves no time")
+    );
+}
+
+#[test]
+fn annotation_with_a_duration_limits_the_hold() {
+    let mut stage = stage(
+        Mode::Enforce,
+        annotated(pod(RestartPolicy::Always, &["app"]), "10s"),
+    );
+    assert_eq!(stage.take(), ["stops [istio-proxy 10s]"]);
+    stage.delete(30, 0);
+    stage.held_at(NOON);
+    stage.list();
+    let line = stage.released(true);
+    assert!(line.contains("its limit has passed"), "{line}");
+    assert_eq!(stage.take(), [HELD, RELEASED, "stops []"]);
+}
+
+/// A liveness restart of the sidecar: the pod is not being deleted.
+#[test]
+fn restart_of_the_sidecar_is_not_delayed_and_the_next_signal_waits() {
+    let mut stage = armed(requested());
+    // A list that was requested before the signal proves nothing.
+    stage.held_at(NOON);
+    assert_eq!(stage.take(), [HELD]);
+    assert!(stage.asked);
+    stage.list();
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(line.contains("the pod is not being deleted"), "{line}");
+    assert_eq!(stage.take(), [RELEASED, ARMED]);
+    stage.exit("i", 0);
+    stage.start(PROXY, "j");
+    assert_eq!(stage.take(), ["stops []", ARMED]);
+}
+
+#[test]
+fn older_list_proves_nothing() {
+    let mut stage = armed(requested());
+    stage.pass(seconds(1000));
+    assert!(!stage.asked);
+    // Another event of the pod has requested a list, and the signal comes before the reply.
+    stage.send(Event::Modes(crate::settings::mode::Modes {
+        linger: Mode::Enforce,
+        ..Default::default()
+    }));
+    assert!(stage.asked);
+    stage.now = stage.now + Duration::from_millis(5);
+    stage.held_at(NOON);
+    stage.take();
+    stage.list();
+    assert_eq!(stage.take(), [""; 0], "released by an older list");
+    stage.delete(30, 0);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn kubelet_that_does_not_reply_releases_it() {
+    let mut stage = armed(requested());
+    stage.held_at(NOON);
+    stage.take();
+    stage.asked = false;
+    stage.send(Event::PodsUnavailable);
+    for _ in 0..31 {
+        stage.now = stage.now + Duration::from_millis(100);
+        stage.asked = false;
+        stage.send(Event::Timer);
+    }
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(line.contains("did not confirm"), "{line}");
+}
+
+#[test]
+fn rest_of_the_grace_period_is_for_the_sidecar() {
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(22));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+}
+
+/// The deletion began 10 s before the signal: the sidecar's preStop hook ran.
+#[test]
+fn deadline_is_that_of_the_deletion() {
+    let mut stage = armed(requested());
+    stage.delete(30, 10);
+    stage.held_at(NOON);
+    stage.list();
+    stage.take();
+    stage.pass(seconds(12));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops []"]);
+}
+
+#[test]
+fn shorter_grace_period_of_the_deletion_is_kept() {
+    let mut stage = armed(requested());
+    stage.delete(9, 0);
+    stage.held_at(NOON);
+    stage.list();
+    stage.take();
+    stage.pass(seconds(3));
+    assert!(stage.take().contains(&"stops []".to_owned()));
+}
+
+#[test]
+fn sidecar_that_ends_by_itself_is_released() {
+    let mut stage = Stage::lingering(requested());
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(line.contains("the sidecar ended by itself"), "{line}");
+}
+
+#[test]
+fn annotation_that_is_removed_releases_it() {
+    let mut stage = Stage::lingering(requested());
+    stage.spec.annotations.clear();
+    stage.list();
+    assert_eq!(stage.take(), ["stops []"]);
+    assert!(stage.released(false).contains("changed"));
+}
+
+#[test]
+fn end_of_the_holder_is_reported() {
+    let mut stage = Stage::lingering(requested());
+    stage.stop_reported(StopResult::Lost);
+    assert_eq!(stage.take(), [RELEASED, "stops []"]);
+    // Nothing waited for the next one.
+    let mut stage = armed(requested());
+    stage.stop_reported(StopResult::Lost);
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn unknown_layout_of_the_runtime_is_reported_once() {
+    let mut stage = armed(requested());
+    let reason = "no state".to_owned();
+    stage.stop_reported(StopResult::Unsupported(reason.clone()));
+    assert_eq!(stage.take(), ["istio-proxy linger-unsupported", "stops []"]);
+    stage.exit("i", 1);
+    stage.start(PROXY, "j");
+    assert_eq!(stage.take(), [ARMED]);
+    let (key, name) = (key("j"), PROXY.to_owned());
+    let result = StopResult::Unsupported(reason);
+    stage.send(Event::Stop { key, name, result });
+    assert_eq!(stage.take(), ["stops []"]);
+}
+
+#[test]
+fn operator_releases_it() {
+    let mut stage = Stage::lingering(requested());
+    let order = |dry_run| {
+        Event::Ordered(Order {
+            pod: uid(),
+            verb: Verb::Release,
+            requester: crate::decision::Requester { uid: 0, pid: 1 },
+            dry_run,
+        })
+    };
+    stage.send(order(true));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.send(order(false));
+    assert!(stage.take().contains(&"stops []".to_owned()));
+    assert!(matches!(stage.answers.last(), Some(Answer::Taken(_))));
+    assert!(stage.released(false).contains("operator"));
+}
+
+#[test]
+fn pod_that_is_gone_is_withdrawn() {
+    let mut stage = Stage::lingering(requested());
+    stage.send(Event::PodGone(uid()));
+    assert_eq!(stage.take(), ["stops []"]);
+}
+
+proptest! {
+    /// Whatever happens, a stop signal is not held beyond the grace period of the deletion.
+    #[test]
+    fn never_beyond_the_grace_period(
+        grace in 1..60_u64,
+        ago in 0..10_u64,
+        events in prop::collection::vec((0..8_u8, 1..5_000_u64), 0..20),
+    ) {
+        let mut stage = armed(requested());
+        stage.delete(grace, ago);
+        stage.held_at(NOON);
+        let (begin, mut is_held) = (stage.now, true);
+        for (event, wait) in events {
+            stage.pass(Duration::from_millis(wait));
+            match event {
+                0 => stage.list(),
+                1 => stage.start("app", "c"),
+                2 => stage.exit("c", 0),
+                3 => stage.spec.grace = seconds(90),
+                4 => stage.appear("x"),
+                5 => stage.exit("x", 1),
+                _ => {}
+            }
+            is_held &= !stage.take().contains(&"stops []".to_owned());
+        }
+        stage.pass((begin + seconds(grace)).since(stage.now));
+        is_held &= !stage.take().contains(&"stops []".to_owned());
+        prop_assert!(!is_held);
+    }
+}
+
+#[test]
+fn container_id_of_a_stop_is_that_of_the_newest_run() {
+    let stage = armed(requested());
+    let ids = stage.actions.iter().filter_map(|action| match action {
+        crate::Action::HoldStops { stops, .. } => Some(stops.first()?.id.clone()),
+        _ => None,
+    });
+    assert_eq!(ids.collect::<Vec<ContainerId>>(), [id("i")]);
+}
+
+/// The runtime's own time to SIGKILL begins with the release.
+#[test]
+fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
+    let killed = ["i SIGKILL", "istio-proxy linger-killed"];
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(10));
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(20));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), killed);
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+
+    let mut stage = Stage::lingering(requested());
+    stage.stop_reported(StopResult::Lost);
+    stage.take();
+    stage.pass(seconds(32));
+    assert_eq!(stage.take(), killed);
+
+    // One that ends is not killed.
+    let mut stage = Stage::lingering(requested());
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.exit("i", 0);
+    stage.take();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn restarted_sidecar_is_not_killed() {
+    let mut stage = armed(requested());
+    stage.held_at(NOON);
+    stage.list();
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+    // Deleted after the holder has ended: the stop signal came late by nothing.
+    stage.stop_reported(StopResult::Lost);
+    stage.delete(30, 0);
+    stage.list();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+impl Stage {
+    /// In observe mode: the sidecar ends after two seconds, and the app after this time.
+    fn observed(spec: Pod, is_deleted: bool, app: Duration) -> Vec<String> {
+        let mut stage = stage(Mode::Observe, spec);
+        stage.pass(seconds(1000));
+        if is_deleted {
+            stage.delete(30, 0);
+        }
+        stage.pass(seconds(2));
+        stage.exit("i", 0);
+        stage.pass(app - seconds(2));
+        // What happens later does not change what happened then.
+        stage.delete(30, 0);
+        stage.exit("a", 0);
+        stage.list();
+        stage.take();
+        let about = stage.log.into_iter();
+        about.filter(|line| line.contains("linger")).collect()
+    }
+}
+
+#[test]
+fn observe_mode_reports_how_long_before_its_app_a_sidecar_ended() {
+    let plain = || pod(RestartPolicy::Always, &["app"]);
+    for spec in [requested(), plain()] {
+        assert_eq!(
+            Stage::observed(spec, true, seconds(9)),
+            [
+                "istio-proxy would-linger: it ended 7000 ms before the last app of the deleted pod; with usher.dev/linger its stop signal would have waited"
+            ]
+        );
+    }
+    let none: [String; 0] = [];
+    assert_eq!(
+        Stage::observed(plain(), true, Duration::from_millis(2500)),
+        none
+    );
+    // It crashed before the deletion.
+    assert_eq!(Stage::observed(plain(), false, seconds(9)), none);
+    let opted_out = annotated(plain(), "false");
+    assert_eq!(Stage::observed(opted_out, true, seconds(9)), none);
+}
+
+/// The runtime writes its state of a container after the first process of the container exists.
+#[test]
+fn armed_when_the_runtime_has_created_the_container() {
+    let mut stage = stage(Mode::Enforce, requested());
+    stage.take();
+    stage.exit("i", 0);
+    stage.take();
+    let started = |run| {
+        let name = Some(PROXY.to_owned());
+        Event::container(key(run), ContainerChange::Started { name })
+    };
+    stage.send(started("j"));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.send(Event::container(key("j"), ContainerChange::Executed));
+    assert_eq!(stage.take(), [ARMED]);
+    // The agent did not observe the execution.
+    stage.exit("j", 0);
+    stage.take();
+    stage.send(started("k"));
+    stage.pass(seconds(4));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), [ARMED]);
+}

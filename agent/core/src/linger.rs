@@ -1,0 +1,104 @@
+//! Linger: the stop signal of a deleted pod's sidecars waits until its apps have ended.
+//!
+//! The runtime sends a stop signal by a command, `runc kill ID SIGNAL`, which opens the container's state first. The
+//! kernel asks the *holder* process before that open, and the holder holds the first such command ([`StopGate`]). The
+//! engine decides which sidecars linger, and when each command continues (`review`).
+
+mod command;
+mod gate;
+mod late;
+mod observe;
+mod policy;
+pub(crate) mod review;
+pub(crate) mod state;
+
+use std::{fmt, time::Duration};
+
+pub(crate) use self::policy::{limit, longest};
+pub use self::{
+    command::{LONGEST_COMMAND, StopCommand},
+    gate::StopGate,
+    policy::NoLinger,
+};
+use crate::base::{duration, id::ContainerId};
+
+/// A stop signal that is to be held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    pub id: ContainerId,
+    pub container: String,
+    /// Limit of the hold, from the moment that the signal waits.
+    pub limit: Duration,
+}
+
+/// What the holder reports about the stop signal of one container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopResult {
+    /// The stop signal of this container will not be held, for this reason.
+    Unsupported(String),
+    /// The stop signal waits since this time (since 1970-01-01T00:00:00Z).
+    Held { at: Duration },
+    /// The stop signal is no longer held.
+    Released {
+        held: Duration,
+        /// The reason is its own limit.
+        at_limit: bool,
+    },
+    /// The holder exited, and the kernel released the stop signal.
+    Lost,
+}
+
+/// Why a stop signal no longer waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum Released {
+    /// No app of the pod runs.
+    AppsEnded,
+    SidecarEnded,
+    /// The kubelet does not delete the pod: it restarts the sidecar, or evicts the pod.
+    NotDeleted,
+    /// The kubelet did not confirm in time that it deletes the pod.
+    Unconfirmed,
+    /// The rest of the grace period is the sidecar's.
+    Deadline,
+    /// The limit that the annotation sets has passed.
+    Limit,
+    /// The mode, the annotations or the pod changed.
+    NotWanted,
+    #[strum(serialize = "operator")]
+    ByOperator,
+    HolderEnded,
+}
+
+impl Released {
+    /// Label for metrics.
+    pub const fn as_str(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::AppsEnded => "no app of the pod runs",
+            Self::SidecarEnded => "the sidecar ended by itself",
+            Self::NotDeleted => "the pod is not being deleted",
+            Self::Unconfirmed => "the kubelet did not confirm that the pod is being deleted",
+            Self::Deadline => {
+                "the rest of the pod's grace period is for the sidecar; an app still runs"
+            }
+            Self::Limit => "its limit has passed; an app still runs",
+            Self::NotWanted => "the mode, annotations or the pod changed",
+            Self::ByOperator => "an operator released it",
+            Self::HolderEnded => "the process that held it ended",
+        })
+    }
+}
+
+/// The reason of a release, with the time.
+pub(crate) fn describe(why: Released, held: Duration) -> String {
+    format!(
+        "{why}; its stop signal was held for {}",
+        duration::elapsed(held)
+    )
+}

@@ -1,0 +1,66 @@
+//! Sidecars that received their stop signal late: the runtime counts the grace period from there, so the end of the pod's
+//! own is enforced here.
+
+use std::time::Duration;
+
+use super::{
+    review::LingerReview,
+    state::{Held, Lingers, Progress},
+};
+use crate::{
+    base::{id::ContainerKey, time::Timestamp},
+    decision::Kind,
+    engine::action::Action,
+    recipe::step::{Signal, Step},
+};
+
+/// The deletion's time has no fractions of a second.
+const ROUNDING: Duration = Duration::from_secs(1);
+
+impl LingerReview<'_> {
+    /// Kills the sidecars that ignore their stop signal until the end of the pod's grace period.
+    pub(super) fn review_late(
+        self,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        let mut wake = None;
+        for (id, progress) in &mut lingers.runs {
+            let Progress::Late { kill_at } = *progress else {
+                continue;
+            };
+            let run = self.runs.iter().find(|(run, _state)| *run == id);
+            let Some((_id, run)) = run.filter(|(_id, run)| run.lives()) else {
+                *progress = Progress::Over;
+                continue;
+            };
+            if kill_at > self.now {
+                wake = wake.into_iter().chain([kill_at]).min();
+                continue;
+            }
+            *progress = Progress::Over;
+            actions.push(Action::Attempt {
+                key: ContainerKey {
+                    pod: self.uid.clone(),
+                    id: id.clone(),
+                },
+                step: Step::signal(Signal::Kill),
+                timeout: Duration::ZERO,
+            });
+            let name = self.runs.name_of(id, run);
+            let kind = Kind::LingerKilled;
+            actions.push(Action::report(self.uid, self.spec, name, kind, None));
+        }
+        wake
+    }
+
+    /// What remains of a run whose stop signal was released.
+    pub(super) fn released(self, held: &Held) -> Progress {
+        match self.spec.filter(|spec| spec.deleting) {
+            Some(spec) => Progress::Late {
+                kill_at: held.since + held.grace_left(spec) + ROUNDING,
+            },
+            None => Progress::Over,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Which stop signals of a pod's sidecars are held, and the result of each.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Released, Stop, StopResult, limit,
+    state::{Held, Lingers, Progress},
+};
+use crate::{
+    base::{
+        id::{ContainerId, PodUid},
+        time::Timestamp,
+    },
+    decision::Kind,
+    engine::action::Action,
+    plan::{SHORTEST_RESERVE, Sidecar},
+    pod::{
+        spec::Pod,
+        state::runs::{Run, RunState, Runs},
+        view::PodView,
+    },
+    settings::mode::Mode,
+};
+
+/// How long a stop signal waits for the kubelet's reply. What the kubelet does not show is not held for long.
+const CONFIRMATION: Duration = Duration::from_secs(3);
+/// The runtime's state of a container exists when the container has executed the image's program, or after this time where
+/// that was not seen.
+const CREATION: Duration = Duration::from_secs(5);
+
+/// What a review of a pod's stop signals depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LingerReview<'engine> {
+    pub(crate) uid: &'engine PodUid,
+    /// None while the pod or its Namespace is unknown.
+    pub(crate) view: Option<&'engine PodView>,
+    pub(crate) spec: Option<&'engine Pod>,
+    pub(crate) runs: &'engine Runs,
+    pub(crate) mode: Mode,
+    pub(crate) now: Timestamp,
+}
+
+impl LingerReview<'_> {
+    /// Holds or releases stop signals as the pod requires now. Returns the time of the next review.
+    pub(crate) fn review(
+        self,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        let held = self.review_held(lingers);
+        let late = self.review_late(lingers, actions);
+        let created = self.next_created(lingers);
+        let wanted = self.wanted(lingers, actions);
+        if wanted != lingers.wanted {
+            lingers.wanted.clone_from(&wanted);
+            actions.push(Action::HoldStops {
+                pod: self.uid.clone(),
+                stops: wanted,
+            });
+        }
+        held.into_iter().chain(late).chain(created).min()
+    }
+
+    /// When the runtime's state of the next sidecar exists at the latest.
+    fn next_created(self, lingers: &Lingers) -> Option<Timestamp> {
+        let view = self.view.filter(|_| self.mode == Mode::Enforce)?;
+        let runs = view
+            .plan
+            .sidecars
+            .iter()
+            .filter(|sidecar| limit(&view.spec, &view.plan, sidecar).is_ok())
+            .filter_map(|sidecar| self.runs.newest(&sidecar.name))
+            .filter(|(id, run)| !lingers.runs.contains_key(*id) && run.state == RunState::Running);
+        runs.filter_map(|(_id, run)| created_at(run))
+            .filter(|created| *created > self.now)
+            .min()
+    }
+
+    fn review_held(self, lingers: &mut Lingers) -> Option<Timestamp> {
+        let mut wake = None;
+        for (id, progress) in &mut lingers.runs {
+            let Progress::Held(held) = progress else {
+                continue;
+            };
+            if held.why.is_some() {
+                continue;
+            }
+            let due = self.due(id, held);
+            held.why = self.why_released(id, held).or_else(|| {
+                let (due, why) = due?;
+                (due <= self.now).then_some(why)
+            });
+            if held.why.is_none() {
+                let due = due.map(|(due, _why)| due);
+                wake = wake.into_iter().chain(due).min();
+            }
+        }
+        wake
+    }
+
+    /// Why the stop signal of a run is to be released now.
+    fn why_released(self, id: &ContainerId, held: &Held) -> Option<Released> {
+        let mut runs = self.runs.iter();
+        if !runs.any(|(run, state)| run == id && state.lives()) {
+            return Some(Released::SidecarEnded);
+        }
+        let view = self.view?;
+        let sidecar = self.sidecar(view, id);
+        let is_wanted = self.mode == Mode::Enforce
+            && sidecar.is_some_and(|sidecar| limit(&view.spec, &view.plan, sidecar).is_ok());
+        if !is_wanted {
+            Some(Released::NotWanted)
+        } else if !self.app_runs(view) {
+            Some(Released::AppsEnded)
+        } else if held.is_listed && !view.spec.deleting {
+            Some(Released::NotDeleted)
+        } else {
+            None
+        }
+    }
+
+    /// An app in back-off, or one that never started, does not start again in a pod that is being deleted.
+    pub(super) fn app_runs(self, view: &PodView) -> bool {
+        let mut names = view.spec.containers.iter().map(|one| one.name.as_str());
+        names.any(|name| view.plan.is_app(name) && self.runs.is_living(name))
+    }
+
+    /// Until when the stop signal of a run may be held, and what that moment is.
+    fn due(self, id: &ContainerId, held: &Held) -> Option<(Timestamp, Released)> {
+        let deleted = self.spec.filter(|spec| spec.deleting);
+        let Some(spec) = deleted else {
+            return Some((held.since + CONFIRMATION, Released::Unconfirmed));
+        };
+        let reserve = self
+            .view
+            .and_then(|view| self.sidecar(view, id))
+            .map_or(SHORTEST_RESERVE, Sidecar::reserve);
+        let left = held.grace_left(spec).saturating_sub(reserve);
+        Some((held.since + left, Released::Deadline))
+    }
+
+    fn sidecar<'view>(self, view: &'view PodView, id: &ContainerId) -> Option<&'view Sidecar> {
+        let (_id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
+        let name = self.runs.name_of(id, run)?;
+        view.plan
+            .sidecars
+            .iter()
+            .find(|sidecar| sidecar.name == name)
+    }
+
+    fn wanted(self, lingers: &mut Lingers, actions: &mut Vec<Action>) -> Vec<Stop> {
+        let Some(view) = self.view else {
+            // There is no new information about the pod.
+            let mut wanted = lingers.wanted.clone();
+            wanted.retain(|stop| match lingers.runs.get(&stop.id) {
+                None => true,
+                Some(Progress::Held(held)) => held.why.is_none(),
+                Some(_) => false,
+            });
+            return wanted;
+        };
+        if self.mode != Mode::Enforce {
+            return Vec::new();
+        }
+        let mut wanted = Vec::new();
+        for sidecar in &view.plan.sidecars {
+            let Some((id, run)) = self.runs.newest(&sidecar.name) else {
+                continue;
+            };
+            let is_open = match lingers.runs.get(id) {
+                None => {
+                    run.state == RunState::Running
+                        && created_at(run).is_none_or(|created| created <= self.now)
+                }
+                Some(Progress::Held(held)) => held.why.is_none(),
+                Some(_) => false,
+            };
+            match limit(&view.spec, &view.plan, sidecar) {
+                Ok(limit) if is_open => wanted.push(Stop {
+                    id: id.clone(),
+                    container: sidecar.name.clone(),
+                    limit,
+                }),
+                Err(why @ super::NoLinger::Grace { .. }) if is_open => {
+                    if lingers.reported.insert(sidecar.name.clone()) {
+                        let reason = why.to_string();
+                        let kind = Kind::LingerUnsupported { reason };
+                        actions.push(view.report(Some(&sidecar.name), kind));
+                    }
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        wanted
+    }
+
+    /// Applies what the holder reports about one run. Returns whether the kubelet's list is needed.
+    pub(crate) fn reported(
+        self,
+        id: &ContainerId,
+        name: &str,
+        result: StopResult,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let before = lingers.runs.get(id).copied();
+        let mut report = |kind| {
+            actions.push(Action::report(self.uid, self.spec, Some(name), kind, None));
+        };
+        match result {
+            StopResult::Unsupported(reason) => {
+                lingers.runs.insert(id.clone(), Progress::Over);
+                if lingers.reported.insert(name.to_owned()) {
+                    report(Kind::LingerUnsupported { reason });
+                }
+            }
+            StopResult::Held { at } => {
+                let is_listed = self.spec.is_some_and(|spec| spec.deleting);
+                lingers.runs.insert(
+                    id.clone(),
+                    Progress::Held(Held {
+                        since: self.now,
+                        at,
+                        is_listed,
+                        why: None,
+                    }),
+                );
+                report(Kind::LingerHeld);
+                return !is_listed;
+            }
+            StopResult::Released { held, at_limit } => {
+                let (ordered, after) = match before {
+                    Some(Progress::Held(held)) => (held.why, self.released(&held)),
+                    _ => (None, Progress::Over),
+                };
+                let why = match (at_limit, ordered) {
+                    (true, _) => Released::Limit,
+                    (false, Some(why)) => why,
+                    (false, None) => Released::NotWanted,
+                };
+                if why == Released::NotDeleted {
+                    // Its next stop signal may be that of a deletion.
+                    lingers.runs.remove(id);
+                } else {
+                    lingers.runs.insert(id.clone(), after);
+                }
+                report(Kind::LingerReleased { why, held });
+            }
+            StopResult::Lost => {
+                if let Some(Progress::Held(held)) = before {
+                    lingers.runs.insert(id.clone(), self.released(&held));
+                    report(Kind::LingerReleased {
+                        why: Released::HolderEnded,
+                        held: self.now.since(held.since),
+                    });
+                }
+            }
+        }
+        self.forget_ended(lingers);
+        false
+    }
+
+    /// Forgets the runs that are gone.
+    fn forget_ended(self, lingers: &mut Lingers) {
+        let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
+        lingers
+            .runs
+            .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));
+    }
+}
+
+/// When the runtime's state of a run exists at the latest; None if it does.
+fn created_at(run: &Run) -> Option<Timestamp> {
+    run.since
+        .filter(|_| !run.executed)
+        .map(|since| since + CREATION)
+}

@@ -1,0 +1,121 @@
+//! How far the stop signals of one pod's sidecars are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{Released, Stop};
+use crate::{
+    base::{
+        id::{ContainerId, PodUid},
+        time::Timestamp,
+    },
+    engine::action::Action,
+    pod::spec::Pod,
+};
+
+/// The stop signals of one pod's sidecars.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lingers {
+    /// The stop signals that the holder is to hold.
+    pub(super) wanted: Vec<Stop>,
+    pub(super) runs: BTreeMap<ContainerId, Progress>,
+    /// Containers that were reported as unsupported.
+    pub(super) reported: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Held(Held),
+    /// The run received its stop signal late. The runtime counts the grace period from there, so the run is killed
+    /// at the end of the pod's own.
+    Late {
+        kill_at: Timestamp,
+    },
+    /// The run has its stop signal, or cannot have it held.
+    Over,
+    /// In observe mode: the run ended while an app ran.
+    Ended(Ended),
+}
+
+/// A run that ended while an app ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) at: Timestamp,
+    /// Whether the pod was in deletion then; None until the kubelet has replied.
+    pub(super) is_deletion: Option<bool>,
+}
+
+/// A stop signal that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) since: Timestamp,
+    /// The same, since 1970-01-01T00:00:00Z.
+    pub(super) at: Duration,
+    /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
+    pub(super) is_listed: bool,
+    /// The release was ordered, for this reason.
+    pub(super) why: Option<Released>,
+}
+
+impl Held {
+    /// What was left of the pod's grace period when the stop signal came, which is later than the deletion where the
+    /// sidecar has a preStop hook.
+    pub(super) fn grace_left(&self, spec: &Pod) -> Duration {
+        let left = |expires: Duration| expires.saturating_sub(self.at).min(spec.grace);
+        spec.deletion_expires.map_or(spec.grace, left)
+    }
+}
+
+impl Lingers {
+    /// How many stop signals wait.
+    pub(crate) fn held(&self) -> usize {
+        let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
+        self.runs.values().filter(held).count()
+    }
+
+    pub(super) fn waiting(&mut self) -> impl Iterator<Item = &mut Held> {
+        self.runs
+            .values_mut()
+            .filter_map(|progress| match progress {
+                Progress::Held(held) if held.why.is_none() => Some(held),
+                _ => None,
+            })
+    }
+
+    /// The kubelet sent a list that was requested at this time; the pod is in deletion or not.
+    pub(crate) fn listed(&mut self, requested: Option<Timestamp>, is_deletion: bool) {
+        for progress in self.runs.values_mut() {
+            match progress {
+                Progress::Held(held) => held.is_listed |= requested >= Some(held.since),
+                Progress::Ended(ended) if requested >= Some(ended.at) => {
+                    ended.is_deletion.get_or_insert(is_deletion);
+                }
+                Progress::Ended(_) | Progress::Late { .. } | Progress::Over => {}
+            }
+        }
+    }
+
+    /// Releases the stop signals that wait. Returns whether there were any.
+    pub(crate) fn release(&mut self, why: Released) -> bool {
+        let mut any = false;
+        for held in self.waiting() {
+            held.why = Some(why);
+            any = true;
+        }
+        any
+    }
+
+    /// The pod is gone: none of its stop signals is held any more.
+    pub(crate) fn withdraw(&mut self, pod: &PodUid) -> Option<Action> {
+        if self.wanted.is_empty() {
+            return None;
+        }
+        self.wanted.clear();
+        Some(Action::HoldStops {
+            pod: pod.clone(),
+            stops: Vec::new(),
+        })
+    }
+}

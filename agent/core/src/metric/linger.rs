@@ -1,0 +1,22 @@
+//! Holds of stop signals.
+
+use super::{Label, Metric, value::LingerResult};
+
+pub const HELD_STOPS: Metric = Metric::gauge(
+    "usher_held_stop_signals",
+    &[],
+    "Sidecars of deleted pods with a stop signal on hold",
+);
+
+pub const LINGERS: Metric = Metric::counter(
+    "usher_lingers_total",
+    &[Label::of::<LingerResult>("result")],
+    "Holds of stop signals that ended, by result",
+);
+
+pub const HELD: Metric = Metric::time(
+    "usher_linger_duration_seconds",
+    "Time for which stop signals were held",
+);
+
+pub(super) const ALL: &[&Metric] = &[&HELD_STOPS, &LINGERS, &HELD];

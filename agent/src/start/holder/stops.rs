@@ -1,0 +1,178 @@
+//! Stop signals that wait: the runtime's `kill` command opens the container's state, and the open waits.
+//!
+//! The group of opens is not that of execs: a fault of one does not concern the other. Nothing is opened here but
+//! `/proc/PID/cmdline`. When a stop signal waits, the mark is removed: every other command of the runtime continues
+//! without a question.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use anyhow::Context;
+use usher_client::error_chain::chain;
+use usher_core::{
+    base::{id::ContainerId, time::Timestamp},
+    linger::StopGate,
+    start::{News, Released, Verdict},
+};
+use usher_sys::oci::{
+    fanotify::{self, Group, Mark, Waiting},
+    runtime_state,
+};
+
+use super::Loop;
+
+#[derive(Debug, Default)]
+pub(super) struct Stops {
+    /// None until the first container is armed.
+    group: Option<Group>,
+    gate: StopGate<Waiting>,
+    /// The directories with a mark.
+    marked: BTreeMap<ContainerId, OwnedFd>,
+}
+
+impl Stops {
+    pub(super) fn is_empty(&self) -> bool {
+        self.gate.is_empty()
+    }
+
+    pub(super) fn group(&self) -> Option<BorrowedFd<'_>> {
+        self.group.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.gate.next_due()
+    }
+
+    /// Releases everything. Returns how many stop signals waited.
+    pub(super) fn end(&mut self, now: Timestamp) -> usize {
+        let released = self.gate.end(now);
+        released.iter().filter(|one| one.held.is_some()).count()
+    }
+
+    fn arm(
+        &mut self,
+        container: &ContainerId,
+        limit: Duration,
+        directory: OwnedFd,
+    ) -> Result<(), fanotify::Error> {
+        let group = match self.group.take() {
+            Some(group) => group,
+            None => Group::for_opens()?,
+        };
+        let group = self.group.insert(group);
+        let marked = group.mark(Mark::Directory, directory.as_fd());
+        if marked.is_ok() {
+            self.gate.arm(container.clone(), limit);
+            self.marked.insert(container.clone(), directory);
+        }
+        marked
+    }
+
+    fn unmark(&mut self, container: &ContainerId) {
+        if let (Some(group), Some(directory)) = (&self.group, self.marked.remove(container))
+            && let Err(error) = group.unmark(Mark::Directory, directory.as_fd())
+        {
+            // The mark ends with its directory.
+            tracing::debug!(%container, error = %chain(&error), "could not remove the mark of a runtime's state");
+        }
+    }
+
+    /// Replies to every open in the queue, or holds it. Returns the containers with a stop signal that waits now.
+    fn reply(&mut self, now: Timestamp) -> Result<Vec<ContainerId>, fanotify::Error> {
+        let Self { group, gate, .. } = self;
+        let Some(group) = group else {
+            return Ok(Vec::new());
+        };
+        let mut held = Vec::new();
+        let mut replied = Ok(());
+        let read = group.read(|open| {
+            let command_line = runtime_state::command_line(open.pid);
+            match gate.opens(now, &command_line, open) {
+                Verdict::Allow(open) => {
+                    if let Err(error) = group.allow(open) {
+                        replied = Err(error);
+                    }
+                }
+                Verdict::Hold(container) => held.push(container),
+            }
+        });
+        match read {
+            Err(fanotify::Error::Denied { source, .. }) => {
+                tracing::warn!(error = %chain(&source), "the kernel denied a runtime the state of a container, because it could not open it for the holder");
+            }
+            read => read?,
+        }
+        replied.map(|()| held)
+    }
+}
+
+impl Loop {
+    pub(super) fn arm_stop(
+        &mut self,
+        container: ContainerId,
+        limit: Duration,
+        descriptors: Vec<OwnedFd>,
+    ) {
+        let Some(directory) = descriptors.into_iter().next() else {
+            return self.send(News::stop_unable(container, "the order has no descriptor"));
+        };
+        if self.stops.gate.is_held(&container) {
+            // The grace period of the deletion differs from that of the pod's spec.
+            self.stops.gate.arm(container.clone(), limit);
+            return self.send(News::StopArmed { container });
+        }
+        match self.stops.arm(&container, limit, directory) {
+            Ok(()) => self.send(News::StopArmed { container }),
+            Err(error) => self.send(News::stop_unable(container, &chain(&error))),
+        }
+    }
+
+    /// An error ends the process, so that no command of the runtime waits for it.
+    pub(super) fn reply_to_opens(&mut self) -> anyhow::Result<()> {
+        let now = self.now();
+        let held = self.stops.reply(now).context("replying to an open")?;
+        for container in held {
+            self.stops.unmark(&container);
+            self.send(News::StopHeld { container });
+        }
+        Ok(())
+    }
+
+    pub(super) fn release_stop(
+        &mut self,
+        now: Timestamp,
+        container: &ContainerId,
+    ) -> anyhow::Result<()> {
+        match self.stops.gate.release(now, container) {
+            Some(released) => self.stop_released(released, false),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn release_overdue_stops(&mut self, now: Timestamp) -> anyhow::Result<()> {
+        let overdue = self.stops.gate.overdue(now);
+        overdue
+            .into_iter()
+            .try_for_each(|released| self.stop_released(released, true))
+    }
+
+    fn stop_released(&mut self, released: Released<Waiting>, at_limit: bool) -> anyhow::Result<()> {
+        let Released { container, held } = released;
+        // Before the reply: the command that continues must not meet the mark.
+        self.stops.unmark(&container);
+        let replied = match (held, &self.stops.group) {
+            (Some((open, held)), Some(group)) => group.allow(open).map(|()| Some(held)),
+            _ => Ok(None),
+        };
+        let held = replied.context("releasing a stop signal")?;
+        self.send(News::StopReleased {
+            container,
+            held,
+            at_limit,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Stop signals that wait: the containers whose runtime state the holder process watches.
+//!
+//! The engine names the stop signals to hold ([`Stops::set`]). The agent opens the directory in which the runtime keeps the
+//! state of the container, and the [holder process](crate::start::holder) marks it.
+
+use std::{
+    collections::HashMap,
+    os::fd::AsFd,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use usher_client::error_chain::chain;
+use usher_core::{
+    Event,
+    base::id::{ContainerId, ContainerKey, PodUid},
+    linger::{Stop, StopResult},
+    start::{News, Order},
+};
+use usher_sys::oci::runtime_state;
+
+use super::holder_process::HolderProcess;
+
+#[derive(Debug)]
+pub(super) struct Stops {
+    runtime_state_dirs: Vec<PathBuf>,
+    armed: HashMap<ContainerId, Armed>,
+}
+
+/// A container that the holder has an order for, or will have when it runs again.
+#[derive(Debug)]
+struct Armed {
+    pod: PodUid,
+    name: String,
+    limit: Duration,
+    /// The current holder has the order.
+    is_sent: bool,
+    /// The holder was ordered to release it.
+    is_released: bool,
+}
+
+impl Stops {
+    pub(super) fn new(runtime_state_dirs: Vec<PathBuf>) -> Self {
+        Self {
+            runtime_state_dirs,
+            armed: HashMap::new(),
+        }
+    }
+
+    /// Holds exactly these stop signals of a pod.
+    pub(super) fn set(
+        &mut self,
+        holder: &mut HolderProcess,
+        pod: &PodUid,
+        stops: Vec<Stop>,
+    ) -> Vec<Event> {
+        for (id, armed) in &mut self.armed {
+            let is_wanted = stops.iter().any(|stop| stop.id == *id);
+            if armed.pod == *pod && !is_wanted && !armed.is_released {
+                armed.is_released = true;
+                let container = id.clone();
+                if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
+                    // Without a holder nothing waits.
+                    tracing::debug!(container_id = %id, reason, "could not order the release of a stop signal");
+                }
+            }
+        }
+        let mut events = Vec::new();
+        for stop in stops {
+            holder.require();
+            let known = self.armed.get(&stop.id);
+            if known.is_some_and(|armed| !armed.is_released && armed.limit == stop.limit) {
+                continue;
+            }
+            let armed = Armed {
+                pod: pod.clone(),
+                name: stop.container,
+                limit: stop.limit,
+                is_sent: false,
+                is_released: false,
+            };
+            self.armed.insert(stop.id.clone(), armed);
+            events.extend(self.arm(holder, &stop.id));
+        }
+        events
+    }
+
+    fn arm(&mut self, holder: &mut HolderProcess, id: &ContainerId) -> Option<Event> {
+        let armed = self.armed.get_mut(id)?;
+        let directory = match runtime_state::open_directory(&self.runtime_state_dirs, id) {
+            Ok(directory) => directory,
+            Err(error) => {
+                let event = self.event(id, StopResult::Unsupported(chain(&error)));
+                self.armed.remove(id);
+                return event;
+            }
+        };
+        let order = Order::ArmStop {
+            container: id.clone(),
+            limit: armed.limit,
+        };
+        let sent = holder.send(&order, &[directory.as_fd()]);
+        armed.is_sent = sent.is_ok();
+        if let Err(reason) = sent {
+            tracing::debug!(container_id = %id, reason, "could not order the hold of a stop signal; the next holder receives the order");
+        }
+        None
+    }
+
+    /// The holder runs.
+    pub(super) fn holder_ready(&mut self, holder: &mut HolderProcess) -> Vec<Event> {
+        let unsent = self.armed.iter().filter(|(_id, armed)| !armed.is_sent);
+        let ids: Vec<ContainerId> = unsent.map(|(id, _armed)| id.clone()).collect();
+        ids.iter().filter_map(|id| self.arm(holder, id)).collect()
+    }
+
+    /// The kernel has released every stop signal.
+    pub(super) fn holder_ended(&mut self) -> Vec<Event> {
+        let ids: Vec<ContainerId> = self.armed.keys().cloned().collect();
+        let lost = ids
+            .iter()
+            .filter_map(|id| self.event(id, StopResult::Lost))
+            .collect();
+        self.armed.retain(|_id, armed| !armed.is_released);
+        for armed in self.armed.values_mut() {
+            armed.is_sent = false;
+        }
+        lost
+    }
+
+    pub(super) fn reported(&mut self, news: News) -> Vec<Event> {
+        let event = match news {
+            News::StopHeld { container } => {
+                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let at = at.unwrap_or_default();
+                self.event(&container, StopResult::Held { at })
+            }
+            News::StopUnable { container, reason } => {
+                let event = self.event(&container, StopResult::Unsupported(reason));
+                self.armed.remove(&container);
+                event
+            }
+            News::StopReleased {
+                container,
+                held,
+                at_limit,
+            } => {
+                let result = held.map(|held| StopResult::Released { held, at_limit });
+                let event = result.and_then(|result| self.event(&container, result));
+                // It was armed again meanwhile where it is not released.
+                let is_over = |armed: &Armed| armed.is_released || at_limit;
+                if self.armed.get(&container).is_some_and(is_over) {
+                    self.armed.remove(&container);
+                }
+                event
+            }
+            News::StopArmed { container } => {
+                tracing::info!(container_id = %container, "armed: the first stop signal of the sidecar waits for the apps");
+                None
+            }
+            _ => None,
+        };
+        event.into_iter().collect()
+    }
+
+    fn event(&self, id: &ContainerId, result: StopResult) -> Option<Event> {
+        let armed = self.armed.get(id)?;
+        Some(Event::Stop {
+            key: ContainerKey {
+                pod: armed.pod.clone(),
+                id: id.clone(),
+            },
+            name: armed.name.clone(),
+            result,
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! Sidecars of deleted pods that outlive their apps: the real Istio sidecar in the mesh, and containers of the test app.
+
+use std::{
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use usher_cluster::{
+    mesh,
+    workload::{self, app_container},
+};
+
+use crate::{
+    lab::{self, Lab, Shared, until},
+    workload::{container_runs, pod, runs},
+};
+
+/// How long the app works after its SIGTERM. pilot-agent drains for 5 s and ends.
+const WORK: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(30);
+const SIDECAR: &str = "istio-proxy";
+
+/// A pod that is being deleted.
+struct Deletion {
+    begun: Instant,
+    delete: Child,
+    /// `kubectl logs --follow` of the app.
+    log: Child,
+}
+
+impl Deletion {
+    fn begin(lab: &Lab, namespace: &str) -> Self {
+        let follow = ["-n", namespace, "logs", "--follow", "pod", "-c", "app"];
+        let delete = ["-n", namespace, "delete", "pod", "pod"];
+        let log = kubectl(lab, &follow);
+        Self {
+            begun: Instant::now(),
+            delete: kubectl(lab, &delete),
+            log,
+        }
+    }
+
+    /// Waits until the pod is gone. Returns the duration, and the app's log.
+    fn end(mut self) -> (Duration, String) {
+        assert!(self.delete.wait().unwrap().success());
+        let took = self.begun.elapsed();
+        let output = self.log.wait_with_output().unwrap();
+        (took, String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+fn kubectl(lab: &Lab, args: &[&str]) -> Child {
+    let mut command = lab.cluster.kubectl_command();
+    command.args(args).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// A pod of an app that works after its SIGTERM, and Istio's sidecar from the real injector.
+fn meshed_pod(namespace: &str, annotations: &[(&str, &str)]) -> Value {
+    let delay = format!("{}s", WORK.as_secs());
+    let args = [
+        "--get",
+        mesh::PEER,
+        "--retry-for",
+        "60s",
+        "--call-after-term",
+        mesh::PEER,
+        "--term-delay",
+        &delay,
+        "--term-code",
+        "0",
+    ];
+    let mut pod = workload::pod("pod", namespace, "Always", &[app_container("app", &args)]);
+    pod["metadata"]["labels"]["sidecar.istio.io/inject"] = json!("true");
+    pod["metadata"]["annotations"] = json!({ "sidecar.istio.io/nativeSidecar": "false" });
+    with(pod, GRACE, annotations)
+}
+
+fn with(mut pod: Value, grace: Duration, annotations: &[(&str, &str)]) -> Value {
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(grace.as_secs());
+    for (key, value) in annotations {
+        pod["metadata"]["annotations"][*key] = json!(value);
+    }
+    pod
+}
+
+/// Creates the pod, and waits until its app has a reply through the mesh.
+fn run_meshed(lab: &Lab, namespace: &str, annotations: &[(&str, &str)]) {
+    lab.cluster
+        .apply(&meshed_pod(namespace, annotations))
+        .unwrap();
+    container_runs(lab, namespace, SIDECAR);
+    wait_log(lab, namespace, "status=200");
+}
+
+fn wait_log(lab: &Lab, namespace: &str, text: &str) {
+    let logs = ["-n", namespace, "logs", "pod", "-c", "app"];
+    until(text, || {
+        let log = lab.cluster.kubectl(&logs).ok()?;
+        log.contains(text).then_some(())
+    });
+}
+
+/// A number in the last line of the app's log with this word.
+fn number(log: &str, line: &str, field: &str) -> i128 {
+    let line = log.lines().rfind(|one| one.starts_with(line)).unwrap();
+    let mut fields = line.split_whitespace();
+    let value = fields.find_map(|one| one.strip_prefix(field)?.strip_prefix('='));
+    value.unwrap().parse().unwrap()
+}
+
+#[expect(clippy::print_stderr, reason = "the figures are the result")]
+#[test]
+fn app_reaches_the_mesh_until_its_end() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let lingers = lab.namespace("linger");
+    let plain = lab.namespace("linger-not-requested");
+    run_meshed(&lab, &lingers, &[("usher.dev/linger", "true")]);
+    run_meshed(&lab, &plain, &[]);
+    wait_armed(&lab, &lingers);
+    let deletions = [&*lingers, &*plain].map(|namespace| Deletion::begin(&lab, namespace));
+    lab.decided(&lingers, "linger-held");
+    // containerd runs one command for a container at a time.
+    let exec = exec(&lab, &lingers);
+    let [(took, log), (plain_took, plain_log)] = deletions.map(Deletion::end);
+
+    let calls = number(&log, "app-calls", "calls");
+    let failed = number(&log, "app-calls", "failed");
+    let plain_failed = number(&plain_log, "app-calls", "failed");
+    eprintln!(
+        "failed with linger: {failed} of {calls} in {took:?}; without: {plain_failed} of {} in {plain_took:?}",
+        number(&plain_log, "app-calls", "calls")
+    );
+    assert!(calls >= 50, "{log}");
+    assert_eq!(failed, 0, "{log}");
+    assert!(plain_failed > 0, "{plain_log}");
+    assert!(took < GRACE, "{took:?}");
+    let released = lab.decided(&lingers, "linger-released");
+    let reason = released.text("reason");
+    assert!(reason.starts_with("no app of the pod runs"), "{reason}");
+    let released_at = unix_ns(released.text("timestamp"));
+    assert!(released_at > number(&log, "app-exit", "unix_ns"));
+    for decision in ["linger-held", "linger-released"] {
+        assert_eq!(lab.count(&plain, decision), 0);
+    }
+    // Documented: it waits with the stop signal, or fails.
+    let executed_at = exec.join().unwrap();
+    assert!(executed_at.is_none_or(|at| at > number(&log, "app-exit", "unix_ns")));
+}
+
+/// The time at which `kubectl exec` into the sidecar has succeeded.
+fn exec(lab: &Lab, namespace: &str) -> thread::JoinHandle<Option<i128>> {
+    let args = ["-n", namespace, "exec", "pod", "-c", SIDECAR];
+    let command = ["--", "pilot-agent", "version"];
+    let mut child = kubectl(lab, &[&args[..], &command].concat());
+    thread::spawn(move || {
+        let status = child.wait().unwrap();
+        status
+            .success()
+            .then(|| jiff::Timestamp::now().as_nanosecond())
+    })
+}
+
+fn unix_ns(timestamp: &str) -> i128 {
+    let at: jiff::Timestamp = timestamp.parse().unwrap();
+    at.as_nanosecond()
+}
+
+/// Waits until the holder has armed the sidecar of the only pod of a namespace.
+fn wait_armed(lab: &Lab, namespace: &str) {
+    let pod = pod(lab, namespace).unwrap();
+    let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
+    let sidecar = statuses.iter().find(|one| one["name"] != "app").unwrap();
+    let id = sidecar["containerID"].as_str().unwrap();
+    let id = id.trim_start_matches("containerd://");
+    until("an armed sidecar", || {
+        let is_armed = |line: &lab::Line| {
+            line.text("message").starts_with("armed:") && line.text("container_id") == id
+        };
+        lab.log().iter().any(is_armed).then_some(())
+    });
+}
+
+/// A pod of a test app as its sidecar, which the annotation names.
+fn run_declared(lab: &Shared, namespace: &str, grace: Duration, app: &[&str], sidecar: Value) {
+    let containers = [app_container("app", app), sidecar];
+    let pod = workload::pod("pod", namespace, "Always", &containers);
+    let annotations = [("usher.dev/linger", "true"), ("usher.dev/sidecars", "side")];
+    lab.cluster.apply(&with(pod, grace, &annotations)).unwrap();
+    container_runs(lab, namespace, "app");
+    container_runs(lab, namespace, "side");
+}
+
+/// A liveness restart: its stop signal waits for the kubelet's list only.
+#[test]
+fn liveness_restart_of_the_sidecar_is_not_held() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("linger-liveness");
+    let mut sidecar = app_container("side", &["--listen", "9000"]);
+    // No process listens at this port.
+    sidecar["livenessProbe"] = json!({
+        "tcpSocket": { "port": 9001 },
+        "initialDelaySeconds": 5,
+        "periodSeconds": 1,
+        "failureThreshold": 1,
+    });
+    run_declared(&lab, &namespace, GRACE, &["--listen", "8080"], sidecar);
+    until("the restart of the sidecar", || {
+        (runs(&pod(&lab, &namespace)?, "side") > 1).then_some(())
+    });
+    let released = lab.decided(&namespace, "linger-released");
+    let reason = released.text("reason");
+    assert!(
+        reason.starts_with("the pod is not being deleted"),
+        "{reason}"
+    );
+}
+
+/// The runtime would wait for the whole grace period once more, from the release on.
+#[test]
+fn sidecar_that_ignores_its_signal_ends_with_the_grace_period() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let namespace = lab.namespace("linger-ignored");
+    let (grace, slack) = (Duration::from_secs(10), Duration::from_secs(4));
+    let app = ["--listen", "8080", "--term-delay", "6s", "--term-code", "0"];
+    let sidecar = app_container("side", &["--listen", "9000", "--ignore-term"]);
+    run_declared(&lab, &namespace, grace, &app, sidecar);
+    wait_armed(&lab, &namespace);
+    let (took, _log) = Deletion::begin(&lab, &namespace).end();
+    let released = lab.decided(&namespace, "linger-released");
+    let reason = released.text("reason");
+    assert!(reason.starts_with("no app of the pod runs"), "{reason}");
+    lab.decided(&namespace, "linger-killed");
+    assert!(grace < took && took < grace + slack, "{took:?}");
+}

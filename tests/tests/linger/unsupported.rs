@@ -1,0 +1,78 @@
+//! Pods whose stop signals are not held.
+
+use std::time::Duration;
+
+use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+
+use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason, runtime::StateDir};
+
+/// A runtime with another layout, such as Kata.
+#[test]
+fn unknown_layout_is_reported() {
+    let Some((node, state)) = lingering() else {
+        return;
+    };
+    let pod = node.run(&pod("other"));
+    let agent = Agent::start_with(&node, &[state.flag()]);
+    let why = reason(&agent, "linger-unsupported", &pod);
+    assert!(
+        why.contains("keeps no state of the container in /nonexistent"),
+        "{why}"
+    );
+    // The state of a later run is known.
+    pod.finish(APP, 0);
+    assert_eq!(
+        agent.log().count(|line| is_armed(line, &pod.id(SIDECAR))),
+        0
+    );
+}
+
+#[test]
+fn pod_without_the_annotation_is_not_armed() {
+    let Some((node, state)) = lingering() else {
+        return;
+    };
+    let plain = node.run(&PodSpec::beside_app(
+        "plain",
+        ContainerSpec::istio(Manner::Quit),
+    ));
+    let requested = node.run(&pod("requested"));
+    for pod in [&plain, &requested] {
+        state.add(pod, SIDECAR);
+    }
+    let agent = Agent::start_with(&node, &[state.flag()]);
+    crate::wait_armed(&agent, &requested, 1);
+    plain.mark_deleted();
+    state.kill(&plain, SIDECAR, "15").succeeds();
+    plain.ended(SIDECAR);
+    assert_eq!(agent.log().count(|line| is(line, "linger-held", &plain)), 0);
+}
+
+/// In observe mode there is not even a holder.
+#[test]
+fn observe_mode_reports_and_arms_nothing() {
+    let Some((node, state)) = lingering() else {
+        return;
+    };
+    node.annotate(&[
+        ("usher.dev/mode", "enforce"),
+        ("usher.dev/linger", "observe"),
+    ]);
+    let pod = node.run(&pod("observed"));
+    let state: &StateDir = &state;
+    state.add(&pod, SIDECAR);
+    let agent = Agent::start_with(&node, &[state.flag()]);
+    pod.mark_deleted();
+    state.kill(&pod, SIDECAR, "15").succeeds();
+    pod.ended(SIDECAR);
+    // The app works for this long without its sidecar.
+    std::thread::sleep(Duration::from_millis(1500));
+    pod.finish(APP, 0);
+    let why = reason(&agent, "would-linger", &pod);
+    assert!(
+        why.contains("before the last app of the deleted pod"),
+        "{why}"
+    );
+    assert!(agent.holder().is_none());
+}
