@@ -1,6 +1,7 @@
 //! Problems of a pod, each with its evidence and its fix. Each submodule detects one kind.
 
 mod deadline;
+mod deletion;
 mod early_start;
 mod exit_code;
 mod init_container;
@@ -9,7 +10,9 @@ mod native;
 pub(super) mod own_hold;
 mod port_name;
 mod probe;
+mod quarantine;
 mod quit_endpoint;
+mod readiness;
 mod shell;
 mod sidecar_state;
 pub(super) mod stays;
@@ -102,6 +105,12 @@ pub enum Id {
     UnknownHelper,
     /// A container waits for the end of a sidecar that waits for the container.
     MutualWait,
+    /// usher leaves the pod's network namespace alone.
+    Quarantined,
+    /// A hold ended without a reply to readiness requests.
+    ReadinessUnknown,
+    /// The kubelet ends the sidecars of a deleted pod.
+    LeftToKubelet,
 }
 
 impl Id {
@@ -207,6 +216,9 @@ pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
         port_name::find(case),
         Vec::from_iter(native::find(case)),
         Vec::from_iter(stays::find(case)),
+        Vec::from_iter(quarantine::find(case)),
+        Vec::from_iter(readiness::find(case)),
+        Vec::from_iter(deletion::find(case)),
     ]
     .concat();
     fold(&mut findings);
