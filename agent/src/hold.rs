@@ -73,7 +73,6 @@ impl Sandbox {
 }
 
 impl Sandboxes {
-    /// The span of a sandbox's pod.
     pub(crate) fn span(&self, sandbox: &SandboxId) -> Span {
         self.open
             .get(sandbox)

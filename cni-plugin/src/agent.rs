@@ -26,7 +26,6 @@ use usher_core::cni::protocol::{InvalidMessage, LONGEST_MESSAGE, Reply};
 /// The kernel reads a timeout of zero as none.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// There is no reply.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{call} on {path}")]

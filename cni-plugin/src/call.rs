@@ -12,7 +12,6 @@ use usher_core::cni::protocol::{Code, Failure};
 /// Limit of the input.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// One call of the plugin.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) verb: Option<String>,

@@ -55,7 +55,6 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Makes one line of any text.
 fn line(now: SystemTime, text: &str) -> String {
     let plain = |character: char| {
         if character.is_control() {

@@ -113,7 +113,6 @@ fn write(path: &Path, svg: &str) -> Result<()> {
     Ok(())
 }
 
-/// The file of the picture with this title.
 pub(crate) fn file_name(title: &str) -> String {
     let words: Vec<String> = title
         .split([' ', ':', ','])

@@ -115,7 +115,6 @@ fn of_host(proc: &ProcRoot) -> Vec<usher_core::base::id::NetnsId> {
     found.iter().map(Netns::id).collect()
 }
 
-/// Whether a path is an entry of a directory.
 fn is_in(path: &Path, directory: &Path) -> bool {
     path.parent() == Some(directory)
 }

@@ -113,7 +113,6 @@ fn certificate_fault(error: &io::Error) -> Option<CertificateFault> {
     }
 }
 
-/// A fault of the kubelet's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateFault {
     /// It is expired, or not valid yet.

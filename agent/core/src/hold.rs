@@ -161,7 +161,6 @@ pub enum Opened {
     ByOperator,
 }
 
-/// What of a hold failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
     /// No connection can be held: the kernel's error.

@@ -56,7 +56,6 @@ impl Regarding {
         }
     }
 
-    /// The namespace of its Events.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Pod { namespace, .. } => namespace,

@@ -27,7 +27,6 @@ pub const BUCKETS: u16 = 19;
 pub struct Metric {
     /// Its name, as queries have it. A histogram has `_bucket`, `_sum` and `_count` of it.
     pub name: &'static str,
-    /// What kind of number it is.
     pub kind: Kind,
     /// The unit, where it counts something else than things.
     pub unit: Option<Unit>,
@@ -37,7 +36,6 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-/// What kind of number a metric is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Kind {
@@ -49,7 +47,6 @@ pub enum Kind {
     Histogram,
 }
 
-/// What a number is a number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Unit {

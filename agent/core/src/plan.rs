@@ -29,7 +29,6 @@ use crate::{
     },
 };
 
-/// The plan for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub sidecars: Vec<Sidecar>,

@@ -74,7 +74,6 @@ impl Category {
     }
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -178,7 +177,6 @@ impl From<Vec<Check>> for Checks {
     }
 }
 
-/// The number of checks by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {

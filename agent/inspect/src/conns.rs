@@ -40,7 +40,6 @@ pub enum Role {
     Unknown,
 }
 
-/// A container of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The runtime's container ID.

@@ -24,7 +24,6 @@ pub struct Header {
 /// A method or a header is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    /// The method is not a token.
     #[error("invalid HTTP method {0:?}")]
     Method(String),
     /// The header is not `Name: value`.

@@ -18,7 +18,6 @@ const EVENT_LOOP: [Needed; 5] = [
     Needed::Kill,
 ];
 
-/// For the worker.
 const WORKER: [Needed; 5] = EVENT_LOOP;
 
 /// Drops what the process does not need, while it has one thread.

@@ -138,7 +138,6 @@ impl Probes {
     }
 }
 
-/// Replies to pings of the probes.
 pub(crate) async fn reply_to_pings(mut pings: mpsc::Receiver<Ping>) {
     while let Some(ping) = pings.recv().await {
         if ping.send(()).is_err() {

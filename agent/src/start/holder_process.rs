@@ -186,7 +186,6 @@ impl HolderProcess {
         }
     }
 
-    /// Sends an order to the holder.
     pub(super) fn send(
         &mut self,
         order: &Order,

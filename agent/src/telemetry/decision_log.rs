@@ -39,7 +39,6 @@ use crate::telemetry::reporter::Reporter;
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 /// Decisions that a watching client may lag behind. A client that lags further receives the number that it missed.
 const BEHIND: usize = 256;
-/// Queries that may wait.
 const QUERIES: usize = 16;
 
 /// Requests the timeline of a pod.

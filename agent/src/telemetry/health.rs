@@ -37,7 +37,6 @@ struct State {
 }
 
 impl Health {
-    /// The result of a pod list.
     pub(crate) fn set_kubelet(&self, error: Option<&str>) {
         let mut state = self.state();
         state.kubelet_error = error.map(str::to_owned);
@@ -86,7 +85,6 @@ impl Health {
         self.state().settings = settings;
     }
 
-    /// The result of reading the configuration file.
     pub(crate) fn set_configuration(&self, file: &str, error: Option<&str>) {
         self.state().configuration = Configuration {
             file: file.to_owned(),

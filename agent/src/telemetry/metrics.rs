@@ -158,7 +158,6 @@ impl Metrics {
         }
     }
 
-    /// All metrics in a text format.
     pub(crate) fn text(&self, format: Format) -> String {
         format.write(&self.registry)
     }

@@ -13,7 +13,6 @@ use usher_sys::net::{
     tcp,
 };
 
-/// An address family and its loopback address.
 type Place = (AddressFamily, IpAddr);
 
 /// Where sidecars listen for it: most on both, some on one of them.

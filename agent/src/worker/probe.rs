@@ -79,7 +79,6 @@ impl Drop for RunningProbe {
     }
 }
 
-/// Where a probe runs.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) netns: Arc<Netns>,

@@ -47,7 +47,6 @@ pub(super) struct Sandboxes {
     started: Instant,
 }
 
-/// One sandbox.
 struct Sandbox {
     id: SandboxId,
     started: Instant,

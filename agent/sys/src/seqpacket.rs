@@ -36,10 +36,8 @@ const MODE: u32 = 0o600;
 /// A socket could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be bound.
     #[error("listening on {path:?}")]
     Bind { path: PathBuf, source: io::Error },
-    /// No connection could be accepted.
     #[error("accepting a connection")]
     Accept(#[source] io::Error),
     #[error("{call} on a connection")]

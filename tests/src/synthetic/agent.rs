@@ -353,7 +353,6 @@ fn served(line: &Value) -> Option<(SocketAddr, SocketAddr)> {
     Some((address("probes")?, address("http").unwrap_or(NOWHERE)))
 }
 
-/// The agent's binary.
 fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os(BINARY) {
         return path.into();

@@ -48,7 +48,6 @@ impl StandIn {
         spec
     }
 
-    /// Adds an annotation to its pod.
     #[must_use]
     pub fn annotation(mut self, key: &'static str, value: &'static str) -> Self {
         self.annotations.push((key, value));

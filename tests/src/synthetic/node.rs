@@ -20,7 +20,6 @@ use crate::synthetic::ledger::Ledger;
 use crate::synthetic::{Kubelet, kubelet, program};
 use crate::wait::slower;
 
-/// The name of the node in its pods.
 pub(crate) const NAME: &str = "synthetic-node";
 
 const SECOND: Duration = Duration::from_secs(1);

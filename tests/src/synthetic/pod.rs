@@ -103,7 +103,6 @@ impl Pod {
         })
     }
 
-    /// Creates a container that was not created with the pod.
     pub fn start(&self, container: &str) {
         self.create(self.container(container));
     }

@@ -33,9 +33,7 @@ pub struct PodSpec {
     pub annotations: BTreeMap<String, String>,
     /// The user's labels; more are added as in a real cluster.
     pub labels: BTreeMap<String, String>,
-    /// The policy of the pod.
     pub restart_policy: RestartPolicy,
-    /// The creator.
     pub origin: Origin,
     /// It determines the cgroup.
     pub qos: Qos,
@@ -138,7 +136,6 @@ impl PodSpec {
             .with(ContainerSpec::istio(Manner::Quit))
     }
 
-    /// Adds a container.
     #[must_use]
     pub fn with(mut self, container: ContainerSpec) -> Self {
         self.containers.push(container);
@@ -193,7 +190,6 @@ impl PodSpec {
         self
     }
 
-    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
@@ -209,7 +205,6 @@ impl PodSpec {
         )
     }
 
-    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());

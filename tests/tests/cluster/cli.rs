@@ -12,6 +12,7 @@ use usher_tests::golden;
 
 use crate::{
     lab::{self, Lab, Namespace, USHER, until},
+    ran::Ran,
     workload::{container_runs, pod},
 };
 
@@ -82,22 +83,11 @@ const VARIES: [(&str, &str); 16] = [
     (r" +$", ""),
 ];
 
-struct Ran {
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
-}
-
 /// Runs `usher` as a user with kubectl does.
 fn usher(lab: &Lab, words: &[&str]) -> Ran {
     let mut command = lab.cluster.kubectl_command();
     command.args(["-n", USHER, "exec", "ds/usher", "--", "usher"]);
-    let ran = command.args(words).output().unwrap();
-    Ran {
-        code: ran.status.code(),
-        stdout: ran.stdout,
-        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
-    }
+    Ran::of(command.args(words))
 }
 
 /// A namespace with the restricted policy.
@@ -221,7 +211,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
                 ));
             }
             let end = if form.is_empty() { "txt" } else { "json" };
-            let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+            let text = ran.text();
             let text = without_node(&without_story(file, end, text), lab.cluster.node_name());
             let text = named(&text, &namespace, &name);
             let golden = Path::new(GOLDEN).join(format!("{file}.{end}"));
@@ -236,7 +226,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
     }
     for (words, expected) in NODE {
         let ran = usher(&lab, words);
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let text = ran.text();
         if ran.code != Some(0) || !text.contains(expected) {
             wrong.push(format!("{words:?}: {:?}, {text}", ran.code));
         }

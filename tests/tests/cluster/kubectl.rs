@@ -7,33 +7,14 @@ use usher_tests::synthetic::program;
 
 use crate::{
     lab::{self, Lab, until},
+    ran::Ran,
     workload::{container_ends, container_runs, meshed_job, pod},
 };
 
-struct Ran {
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
-}
-
-impl Ran {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-}
-
 fn kubectl_usher(kubeconfig: &Path, words: &[&str]) -> Ran {
     let program = program::beside_this("kubectl-usher").expect("it is built with all programs");
-    let ran = Command::new(program)
-        .env("KUBECONFIG", kubeconfig)
-        .args(words)
-        .output()
-        .unwrap();
-    Ran {
-        code: ran.status.code(),
-        stdout: ran.stdout,
-        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
-    }
+    let mut command = Command::new(program);
+    Ran::of(command.env("KUBECONFIG", kubeconfig).args(words))
 }
 
 /// A pod whose app has ended and whose proxy usher must not terminate.

@@ -23,6 +23,7 @@ mod mesh;
 mod network;
 mod outage;
 mod prometheus;
+mod ran;
 mod restarts;
 mod rules;
 mod runtime;

@@ -8,7 +8,6 @@ use clap::{ArgAction, ArgMatches, Command, parser::ValueSource};
 
 /// The value name of arguments that take a pod.
 pub(crate) const POD: &str = "POD";
-/// Length of a UID.
 const UID: usize = 36;
 
 /// One subcommand with its arguments.

@@ -11,7 +11,6 @@ const MAX_LISTED: usize = 12;
 /// Limit of the API server for names.
 const MAX_NAME: usize = 253;
 
-/// The pod of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Agent {
     pub(super) namespace: String,
@@ -55,7 +54,6 @@ impl Agent {
     }
 }
 
-/// The agent of a node.
 pub(super) fn on_node(agents: Vec<Agent>, node: &str) -> Result<Agent, Failure> {
     let on_node = agents.into_iter().filter(|agent| agent.node == node);
     let best =

@@ -115,7 +115,6 @@ pub(super) fn dump_name(node: Option<&str>) -> PathBuf {
     format!("usher-sysdump-{node}{time}.tar.gz").into()
 }
 
-/// The words for the agent.
 pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {
     let words = line
         .into_words()

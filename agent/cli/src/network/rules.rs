@@ -57,7 +57,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// The rules of a pod.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Rules, Failure> {
     let target = source.node.find(pod).await?;
     Reading::open(&source.node, &target)?.rules()

@@ -72,7 +72,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// All settings.
 pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
     if source.origin() != Origin::Agent {
         return Ok(of_node(&source.node));

@@ -40,7 +40,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// All metrics of the agent.
 pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {
     let agent = source.agent()?;
     let text = agent.text(Method::GET, "/v1/metrics", Bytes::new()).await?;

@@ -65,7 +65,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// The status of usher.
 pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
     source.status().await
 }

@@ -58,7 +58,6 @@ impl OperatorClient {
     }
 }
 
-/// Sends a request and prints the reply.
 pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Exit {
     let options = RequestOptions {
         force: false,

@@ -36,7 +36,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     show(&args.pod, global, |explanation| explanation).await
 }
 
-/// Explains a pod and prints a report of it.
 pub(crate) async fn show<T: Report>(
     pod: &str,
     global: &Global,

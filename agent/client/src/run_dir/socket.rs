@@ -118,7 +118,6 @@ impl SocketFile {
     }
 }
 
-/// The file at a path.
 fn id(path: &Path) -> Option<Id> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino()))

@@ -71,7 +71,6 @@ pub struct Sidecar {
     pub container: String,
     pub runs: bool,
     pub recipe: String,
-    /// What it was recognised by.
     pub recognised_by: String,
     /// The stage of the pod in which its turn is: `helper`, `logs`, `mesh`.
     pub stage: String,
@@ -184,14 +183,12 @@ pub struct Stop {
 #[serde(rename_all = "camelCase")]
 pub struct HeldPort {
     pub port: u16,
-    /// The sidecar that is waited for.
     pub sidecar: String,
     /// Whether DNS queries wait there as well.
     pub dns: bool,
     pub opens: String,
 }
 
-/// A start that waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Start {

@@ -75,7 +75,6 @@ pub struct Container {
     pub name: Option<String>,
     /// The runtime's id of its newest run.
     pub id: Option<String>,
-    /// What it is to usher.
     pub role: Role,
     /// The recipe that recognises it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,12 +92,10 @@ pub struct Container {
     pub pid: Option<i32>,
 }
 
-/// What a container is to usher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// What the pod is for.
     App,
     /// A recipe or an annotation says that it serves the apps.
     Sidecar,

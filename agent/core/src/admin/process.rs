@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{metric::sample::Sample, settings::config::origin::Setting};
 
-/// What the agent logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
@@ -28,7 +27,6 @@ pub struct Metrics {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
-    /// The file that is read.
     pub file: String,
     /// Why it does not count, where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -133,7 +133,6 @@ pub struct Lacks {
 #[serde(rename_all = "camelCase")]
 pub struct Census {
     pub seen: usize,
-    /// Those of them that are finished.
     pub finished: usize,
     /// Those of them whose connections wait.
     pub held: usize,

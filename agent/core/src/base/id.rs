@@ -46,7 +46,6 @@ impl PodUid {
         }
     }
 
-    /// The text of the UID.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +75,6 @@ impl ContainerId {
         }
     }
 
-    /// The text of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -100,7 +98,6 @@ impl SandboxId {
         }
     }
 
-    /// The text of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }

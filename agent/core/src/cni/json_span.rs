@@ -16,7 +16,6 @@ use serde_json::value::RawValue;
 /// Go's limit; what is deeper cannot be read by the runtimes.
 const DEEPEST: usize = 10_000;
 
-/// What a JSON text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     Object,

@@ -71,13 +71,10 @@ pub enum InvalidMessage {
     /// It is longer than [`LONGEST_MESSAGE`].
     #[error("message of {length} bytes, more than {LONGEST_MESSAGE}")]
     TooLong { length: usize },
-    /// It is not JSON with the fields of a message.
     #[error("message cannot be read")]
     Json(#[source] serde_json::Error),
-    /// The other side is of another release.
     #[error("message of protocol {found}, not {PROTOCOL}")]
     Protocol { found: u32 },
-    /// An id in it is none.
     #[error("message with an id that is none")]
     Id(#[from] InvalidId),
 }

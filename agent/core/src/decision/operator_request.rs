@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// What an operator requests for one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Verb {

@@ -65,10 +65,8 @@ struct Note {
     since_exit_ms: Option<f64>,
 }
 
-/// A line that is not a timeline entry.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidLine {
-    /// It is not the JSON of an entry.
     #[error("invalid timeline entry")]
     Json(#[from] serde_json::Error),
     #[error("invalid pod UID in a timeline entry")]
@@ -113,7 +111,6 @@ impl Timeline {
         Ok(())
     }
 
-    /// Adds a decision.
     pub fn record(&mut self, uid: &PodUid, entry: Entry) {
         // After the clock is set back, a new entry still counts as the latest.
         self.latest = entry.at_ms.max(self.latest.saturating_add(1));

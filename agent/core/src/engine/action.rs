@@ -118,7 +118,6 @@ impl Action {
         })
     }
 
-    /// The kinds of all actions.
     pub const KINDS: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// The name of the variant, for spans and logs.

@@ -22,7 +22,6 @@ pub struct Order {
     pub dry_run: bool,
 }
 
-/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Usher follows the request, or would.

@@ -34,7 +34,6 @@ impl Conditions<'_> {
         })
     }
 
-    /// Whether a regular container has started.
     pub(super) fn any_regular_container_started(self, first_run: u64) -> bool {
         let mut regular = self.view.spec.containers.iter();
         regular.any(|container| {

@@ -90,7 +90,6 @@ pub struct Ruleset {
 /// A set whose elements may have a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
     pub name: String,
     /// What its elements are.
     pub key: Key,
@@ -121,7 +120,6 @@ pub struct Element {
 /// A chain of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Its name.
     pub name: String,
     /// Where packets enter it.
     pub entry: Entry,
@@ -183,9 +181,7 @@ pub enum Family {
 /// A protocol of the transport layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
 }
 
@@ -202,13 +198,11 @@ impl Transport {
 /// What is done with a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
-    /// It is counted.
     Count,
     /// A copy goes to this nflog group, at once.
     Copy(u16),
     /// It goes on to the next chain.
     Accept,
-    /// It is dropped.
     Drop,
     /// It waits in this nfqueue, or goes on where no process serves the queue.
     Queue(u16, Queue),

@@ -20,7 +20,6 @@ use crate::{
 /// sidecar is ready: when the agent is dead they are released by then.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
-/// The hold of a pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
     /// The pod's newest sandbox, as long as it lives.

@@ -54,19 +54,15 @@ impl fmt::Display for Connection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum NotASyn {
-    /// It ends before its headers, or before the length that they state.
     #[error("packet of {length} bytes is cut off")]
     Truncated {
         /// How much of it there is.
         length: usize,
     },
-    /// A header that contradicts itself, or a fragment.
     #[error("packet has a malformed or fragmented IP or TCP header")]
     Header,
-    /// Neither IPv4 nor IPv6 with TCP right behind it.
     #[error("packet is not TCP right after an IP header")]
     Protocol,
-    /// TCP, and not the first packet of a connection.
     #[error("packet does not open a TCP connection")]
     Flags,
 }

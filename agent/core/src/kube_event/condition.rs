@@ -43,7 +43,6 @@ pub enum NodeCondition {
         /// Why one of them is skipped.
         example: String,
     },
-    /// The number of dropped Events.
     EventsDropped(u64),
     /// The key of the taint.
     StartupTaintRemoved(String),

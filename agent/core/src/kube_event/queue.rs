@@ -31,9 +31,7 @@ const LIMITS: Limits = Limits {
 };
 /// How long a sent Event is remembered after its last repetition.
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
-/// The rate limit of one pod.
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
-/// The rate limit of the whole node.
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
 /// The first backoff after a failure; it doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_millis(500);

@@ -44,7 +44,6 @@ struct Trail {
 }
 
 impl EventRecorder {
-    /// A recorder for the pods of a Node.
     pub fn new(node: String) -> Self {
         Self {
             node,

@@ -34,7 +34,6 @@ pub enum EventResult {
     Failed,
 }
 
-/// The agent's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version;
 

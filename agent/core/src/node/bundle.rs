@@ -37,10 +37,8 @@ pub enum NotABundle {
     /// It ends too soon: the runtime is writing it. To be read again.
     #[error("the bundle's configuration is not whole yet")]
     Incomplete,
-    /// It is no JSON object, or its annotations are no texts.
     #[error("the bundle's configuration cannot be read")]
     NotJson(#[source] serde_json::Error),
-    /// It is not a container that containerd made for Kubernetes, or by a containerd that is too old.
     #[error("the bundle's annotation {annotation} {}", what_is_wrong(value.as_deref()))]
     Foreign {
         /// The first annotation that is absent or has a value that it cannot have.

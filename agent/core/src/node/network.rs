@@ -13,7 +13,6 @@ const MAIN_TABLE: u32 = 254;
 /// The type of an ordinary route (`RTN_UNICAST`).
 const UNICAST: &str = "unicast";
 
-/// The network of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Network {
@@ -28,7 +27,6 @@ pub struct Network {
     pub incomplete: bool,
 }
 
-/// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interface {

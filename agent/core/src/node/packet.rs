@@ -64,7 +64,6 @@ impl Reception {
     }
 }
 
-/// An interface of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// The kernel's number of it.
@@ -79,7 +78,6 @@ pub struct Interface {
 pub struct Packet<'a> {
     /// When, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// The number of its interface.
     pub interface: u32,
     /// Its interface's hardware type.
     pub hardware: u16,

@@ -71,7 +71,6 @@ pub enum Branch {
     Jump(Index),
     /// Never returns to the rule's chain.
     Goto(Index),
-    /// Any branch of the map.
     Map(Index),
 }
 

@@ -14,7 +14,6 @@ use crate::base::id::Pid;
 /// A process that holds sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number on the node.
     pub pid: Pid,
     /// The name that it gives itself, which may be any text.
     pub name: String,

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 pub struct Removal {
     /// What they are, as `KEY=VALUE:EFFECT`.
     pub taints: Vec<String>,
-    /// The patch of the Node.
     pub patch: Value,
 }
 

@@ -55,7 +55,6 @@ pub enum NotAPodList {
     Incomplete { bytes: u64 },
 }
 
-/// A pod of the list that is skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkippedPod {
     #[error("pod number {index} of the kubelet's list is invalid")]
@@ -152,7 +151,6 @@ impl From<&Reads> for Selection {
 #[derive(Debug, Default)]
 pub struct PodList {
     pub pods: Vec<Pod>,
-    /// The addresses of these pods.
     pub addresses: BTreeMap<PodUid, Vec<IpAddr>>,
     /// The JSON of the selected pods.
     pub documents: BTreeMap<PodUid, String>,
@@ -320,7 +318,6 @@ impl Kept {
     }
 }
 
-/// Reads a whole list.
 pub fn parse(body: &[u8], selection: impl Into<Selection>) -> Result<PodList, NotAPodList> {
     let mut reader = Reader::new(selection.into());
     reader.read(body)?;

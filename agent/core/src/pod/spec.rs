@@ -137,7 +137,6 @@ pub enum RunState {
     Terminated(i32),
 }
 
-/// An ended run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub id: ContainerId,

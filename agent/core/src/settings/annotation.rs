@@ -81,7 +81,6 @@ const WAITS: &[&str] = &["500ms", "5s", "1m30s"];
 const NODE: &[Holder] = &[Holder::Node];
 const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
 
-/// All annotations that usher reads.
 pub const KNOWN: [Known; 15] = [
     Known {
         key: MODE,

@@ -119,7 +119,6 @@ pub struct NodeValues {
     pub labels: Values,
 }
 
-/// What sets a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
     /// Neither the Node nor the configuration sets it.

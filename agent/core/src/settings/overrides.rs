@@ -109,7 +109,6 @@ const LINGER: &str = "\"true\", \"false\" or a duration of 1s to 1h, like 20s";
 const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
 
 impl Tuning {
-    /// Reads the overrides of one pod.
     pub fn read(
         defaults: &Defaults,
         namespace: &NamespaceValues,

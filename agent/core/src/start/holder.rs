@@ -25,7 +25,6 @@ struct Marked<Exec> {
     held: Option<(Exec, Timestamp)>,
 }
 
-/// The reply to an exec.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<Exec> {
     Allow(Exec),
@@ -60,7 +59,6 @@ impl<Exec> Holder<Exec> {
         self.containers.contains_key(container)
     }
 
-    /// Whether the start of this container waits.
     pub fn is_held(&self, container: &ContainerId) -> bool {
         let marked = self.containers.get(container);
         marked.is_some_and(|marked| marked.held.is_some())
@@ -174,7 +172,6 @@ impl<Exec> Holder<Exec> {
         due.iter().filter_map(|id| self.release(now, id)).collect()
     }
 
-    /// Releases all starts.
     pub fn end(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
         let all: Vec<ContainerId> = self.containers.keys().cloned().collect();
         all.iter().filter_map(|id| self.release(now, id)).collect()

@@ -7,12 +7,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::base::id::ContainerId;
 
-/// Limit of a message.
 pub const LONGEST_MESSAGE: usize = 4096;
 /// Limit of a reason, in characters.
 const LONGEST_REASON: usize = 400;
 
-/// A message of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum Order {
@@ -44,7 +42,9 @@ pub enum News {
     /// The holder holds starts from now on.
     Ready,
     /// [`Order::Mark`] is done.
-    Marked { container: ContainerId },
+    Marked {
+        container: ContainerId,
+    },
     /// [`Order::Mark`] or [`Order::Volumes`] failed.
     Unable {
         container: ContainerId,
@@ -56,8 +56,9 @@ pub enum News {
         container: Option<ContainerId>,
         reason: String,
     },
-    /// The start of this container is held.
-    Held { container: ContainerId },
+    Held {
+        container: ContainerId,
+    },
     /// The start of this container is no longer held.
     Released {
         container: ContainerId,
@@ -93,7 +94,6 @@ impl Order {
         encode(self)
     }
 
-    /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }
@@ -122,7 +122,6 @@ impl News {
         encode(self)
     }
 
-    /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         decode(bytes)
     }

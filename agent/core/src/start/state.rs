@@ -12,7 +12,6 @@ use crate::{
     hold::Opened,
 };
 
-/// The starts of one pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
     /// The starts that the holder is to hold.

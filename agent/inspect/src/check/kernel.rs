@@ -81,7 +81,6 @@ pub struct Network {
     /// `queue` of nftables, or else of iptables, and a reader.
     pub queue: Tried,
     pub queue_kind: Option<&'static str>,
-    /// Whether the kernel lists sockets.
     pub sockets: Result<bool, String>,
 }
 

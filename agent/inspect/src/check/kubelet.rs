@@ -21,7 +21,6 @@ pub struct Found {
     pub pods: Result<Listed, Refusal>,
 }
 
-/// The list of pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     pub pods: usize,
@@ -58,7 +57,6 @@ pub enum Cause {
     Unauthorized,
     Forbidden,
     ServerError,
-    /// The reply is not a list of pods.
     Decode,
 }
 

@@ -27,14 +27,12 @@ pub enum Layout {
     Legacy,
 }
 
-/// The cgroups of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
     pub root: String,
     pub layout: Layout,
     /// The name of the cgroup of all pods.
     pub kubepods: Option<String>,
-    /// The number of pods with a cgroup.
     pub pods: u64,
 }
 

@@ -8,13 +8,10 @@ const MAX_SKIPPED: usize = 64 * 1024;
 /// The body is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The size of a chunk is not a hexadecimal number.
     #[error("invalid chunk size in the response body")]
     Size,
-    /// A chunk is longer or shorter than its size.
     #[error("a chunk of the response body does not have its announced size")]
     End,
-    /// Chunk extensions and trailers exceed the limit.
     #[error("chunk extensions and trailers of the response exceed 64 KiB")]
     Skipped,
 }
@@ -48,7 +45,6 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body with this framing.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => State::Complete,
@@ -59,7 +55,6 @@ impl Body {
         Self { state, skipped: 0 }
     }
 
-    /// Whether the body is complete.
     pub fn is_complete(&self) -> bool {
         self.state == State::Complete
     }

@@ -2,7 +2,6 @@
 //!
 //! Not by httparse, which rejects a head with an invalid header; here such a line is printed like any other.
 
-/// Limit of a head.
 pub const MAX_LENGTH: usize = 256 * 1024;
 
 /// Where a body ends.
@@ -31,10 +30,8 @@ pub enum Error {
     /// The response does not start with `HTTP/1`.
     #[error("the response is not HTTP/1")]
     NotHttp,
-    /// The head does not end.
     #[error("the response head is longer than 256 KiB")]
     TooLong,
-    /// The length of the body is not known.
     #[error("invalid Content-Length in the response")]
     Length,
 }

@@ -25,22 +25,17 @@ pub enum Host {
 /// A text is not a supported URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// The scheme is not http.
     #[error("unsupported URL scheme {0}://, use http://")]
     Scheme(String),
-    /// The host is a name that would have to be resolved.
     #[error(
         "host {0:?} cannot be resolved in the pod: use localhost or an IP address, and pass the name with -H \
          \"Host: {0}\""
     )]
     Name(String),
-    /// The port is not a number from 1 to 65535.
     #[error("invalid port {0:?}")]
     Port(String),
-    /// The URL has a user and a password.
     #[error("a URL with a user and a password is not supported: use -H \"Authorization: ...\"")]
     User,
-    /// The path has bytes that a request cannot contain.
     #[error("the URL path has a character that must be percent-encoded")]
     Path,
 }

@@ -9,7 +9,6 @@ use super::Rule;
 /// The version of the format. A sysdump of another version is rejected.
 pub const API_VERSION: &str = "usher.dev/sysdump/v1";
 
-/// The manifest of a sysdump.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -50,7 +49,6 @@ pub struct Pod {
     pub folder: String,
 }
 
-/// A container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
@@ -64,7 +62,6 @@ pub struct Container {
     pub pids: Vec<i32>,
 }
 
-/// A file of a sysdump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct File {

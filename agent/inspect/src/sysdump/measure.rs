@@ -14,14 +14,12 @@ const UNITS: [(&str, u64); 8] = [
     ("G", 1 << 30),
 ];
 
-/// The text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid size {text:?}, use for example 64MiB, 500kB or 1048576")]
 pub struct NotASize {
     text: String,
 }
 
-/// The text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid time {text:?}, use for example 2026-11-22T01:20:00Z, or seconds since 1970")]
 pub struct NotATime {

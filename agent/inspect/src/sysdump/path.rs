@@ -6,7 +6,6 @@ pub const MANIFEST: &str = "manifest.json";
 /// Limit of a namespace or a name in a folder name; both are DNS labels or nearly so.
 const MAX_NAME: usize = 63;
 
-/// A document of a sysdump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentPath<'a> {
     /// The report of a command about the node.
@@ -20,7 +19,6 @@ pub enum DocumentPath<'a> {
 }
 
 impl DocumentPath<'_> {
-    /// The path in the sysdump.
     pub fn path(self) -> String {
         match self {
             Self::Node(command) => format!("{command}.json"),

@@ -28,7 +28,6 @@ const KEPT_DOMAINS: [&str; 10] = [
 /// Annotations of kept domains that are removed anyway: this one has a copy of the whole object.
 const REMOVED_KEYS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
-/// A redaction rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Rule {
@@ -93,7 +92,6 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// The number of redactions of each rule.
     pub fn counts(&self) -> &BTreeMap<Rule, u64> {
         &self.counts
     }

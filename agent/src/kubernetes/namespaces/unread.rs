@@ -69,7 +69,6 @@ impl Unread {
         (failures, condition)
     }
 
-    /// One line for each Namespace.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |(name, failing): (&String, &Failing)| {
             let effect = effect(failing.has_last_values);

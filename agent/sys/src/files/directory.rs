@@ -30,7 +30,6 @@ const FLAGS: AddWatchFlags = AddWatchFlags::IN_CREATE
 pub enum Error {
     #[error("watching {path:?}")]
     Watch { path: PathBuf, source: io::Error },
-    /// The kernel's queue could not be read.
     #[error("reading inotify events of {path:?}")]
     Read { path: PathBuf, source: io::Error },
 }

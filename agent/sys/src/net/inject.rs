@@ -21,10 +21,8 @@ use crate::net::netns::{self, Netns};
 /// A packet could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no raw socket.
     #[error("opening a raw socket")]
     Open(#[from] netns::Error),
-    /// The namespace has no IPv6.
     #[error("sending a packet to {destination} where there is no IPv6")]
     NoIpv6 { destination: SocketAddr },
     #[error("sending a packet to {destination}")]

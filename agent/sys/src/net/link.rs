@@ -47,10 +47,8 @@ const ATTEMPTS: usize = 3;
 /// The network of a namespace could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No netlink socket in the namespace.
     #[error("opening a socket to list interfaces, addresses and routes")]
     Open(#[from] netns::Error),
-    /// The kernel rejected or interrupted a dump.
     #[error("listing {objects}")]
     Dump {
         /// `interfaces`, `addresses` or `routes`.

@@ -51,22 +51,16 @@ const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 /// A namespace could not be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The namespace file could not be opened.
     #[error("opening network namespace {path:?}")]
     Open { path: PathBuf, source: io::Error },
-    /// A descriptor that was given is not one of a network namespace.
     #[error("looking at a descriptor that should be of a network namespace")]
     Given(#[source] io::Error),
-    /// No new namespace could be made.
     #[error("making a network namespace")]
     Make(#[source] io::Error),
-    /// The namespace could not be entered.
     #[error("entering {id}")]
     Enter { id: NetnsId, source: io::Error },
-    /// The socket could not be opened in it.
     #[error("opening a socket in {id}")]
     Socket { id: NetnsId, source: io::Error },
-    /// No thread could be started to enter it.
     #[error("starting a thread to enter {id}")]
     Thread { id: NetnsId, source: io::Error },
 }

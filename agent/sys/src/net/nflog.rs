@@ -65,13 +65,10 @@ const TURN: usize = 1024;
 /// Packets cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No netlink socket in the namespace.
     #[error("opening a socket for copies of packets")]
     Open(#[from] netns::Error),
-    /// The group could not be bound.
     #[error("binding nflog group {group}")]
     Bind { group: u16, source: Rejected },
-    /// The receive buffer could not be set, or there is no event loop.
     #[error("preparing the socket of nflog group {group}")]
     Prepare { group: u16, source: io::Error },
     #[error("receiving copies of nflog group {group}")]

@@ -51,16 +51,12 @@ const ALL: u32 = 0x7fff_ffff;
 /// Packets cannot be queued or released.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No netlink socket in the namespace.
     #[error("opening a socket for a queue of packets")]
     Open(#[from] netns::Error),
-    /// The receive buffer could not be set.
     #[error("preparing the socket of queue {queue}")]
     Prepare { queue: u16, source: io::Error },
-    /// The queue could not be bound.
     #[error("binding queue {queue}")]
     Bind { queue: u16, source: Rejected },
-    /// The verdict could not be sent.
     #[error("accepting the packets of queue {queue}")]
     Accept { queue: u16, source: io::Error },
 }

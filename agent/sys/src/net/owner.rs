@@ -24,7 +24,6 @@ use usher_core::{
 use self::descriptor::Look;
 use crate::pods::{cgroup::Error, proc::ProcRoot};
 
-/// Most descriptors that are read.
 const MOST_DESCRIPTORS: usize = 1 << 20;
 /// Most pairs of a socket and a process that are kept.
 const MOST_PAIRS: usize = 1 << 17;

@@ -62,10 +62,8 @@ pub fn missing_capabilities() -> Vec<&'static str> {
 /// Packets cannot be captured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket could not be opened.
     #[error("opening a socket for copies of packets")]
     Open(#[from] netns::Error),
-    /// The interfaces could not be listed.
     #[error("listing the interfaces to capture")]
     Interfaces(#[source] link::Error),
     /// The kernel refused a setting.
@@ -74,13 +72,10 @@ pub enum Error {
         what: &'static str,
         source: io::Error,
     },
-    /// The ring could not be mapped.
     #[error("mapping a ring of {room} bytes for packets")]
     Map { room: usize, source: io::Error },
-    /// The socket could not be bound.
     #[error("binding a socket to all interfaces")]
     Bind(#[source] io::Error),
-    /// The kernel's statistics could not be read.
     #[error("reading the statistics of a capture")]
     Statistics(#[source] io::Error),
     #[error("waiting for packets")]

@@ -52,22 +52,18 @@ pub enum Error {
     /// No netlink socket in the namespace; `EPROTONOSUPPORT` on a kernel without sock_diag.
     #[error("opening a socket to look up others")]
     Open(#[from] netns::Error),
-    /// A listener could not be looked up.
     #[error("looking up the listener at {address}")]
     Listener {
         address: SocketAddr,
         source: io::Error,
     },
-    /// A connection could not be looked up.
     #[error("looking up the connection from {connection}")]
     Connection {
         connection: Connection,
         source: io::Error,
     },
-    /// The kernel's support could not be determined.
     #[error("checking whether the kernel can look up sockets")]
     Support(#[source] io::Error),
-    /// The sockets could not be listed, or not completely.
     #[error("listing the {} sockets", protocol.as_str())]
     Dump {
         protocol: socket::Protocol,

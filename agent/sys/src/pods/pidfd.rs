@@ -28,7 +28,6 @@ use crate::pods::readiness;
 pub enum Error {
     #[error("pidfd_open of process {pid}")]
     Open { pid: Pid, source: io::Error },
-    /// The pidfd could not be registered with the event loop.
     #[error("watching the pidfd of process {pid}")]
     Watch { pid: Pid, source: io::Error },
     #[error("pidfd_send_signal {signal} to process {pid}")]

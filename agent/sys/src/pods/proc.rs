@@ -25,7 +25,6 @@ use usher_core::{
     node::{cgroup, init_process::Candidate},
 };
 
-/// Limit of an environment.
 const ENVIRONMENT_MAX: usize = 256 * 1024;
 /// Limit of a file: about 25,000 mounts. A container that may mount can have 100,000 (`fs.mount-max`) of 30 kB each;
 /// the mounts of its runtime come first.
@@ -40,10 +39,8 @@ pub struct ProcRoot(PathBuf);
 /// A file in `/proc` could not be read although the process exists.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read.
     #[error("reading {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    /// The content does not have the kernel's format.
     #[error("{path:?} has an unknown format")]
     Form {
         path: PathBuf,

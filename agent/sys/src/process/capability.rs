@@ -6,7 +6,6 @@ use std::{collections::BTreeSet, io};
 use caps::{CapSet, Capability, CapsHashSet, errors::CapsError};
 use nix::{errno::Errno, sys::prctl};
 
-/// A capability that a part of usher needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
     SysAdmin,
@@ -27,7 +26,6 @@ pub enum Needed {
 /// Capabilities could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A set could not be read or written.
     #[error("reading or changing the {set} capabilities")]
     Set {
         set: &'static str,

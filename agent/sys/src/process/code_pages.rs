@@ -15,7 +15,6 @@ pub enum Error {
     /// `/proc/self/maps` cannot be read.
     #[error("reading the memory map of this process")]
     Maps(#[from] procfs::ProcError),
-    /// The kernel rejected the request.
     #[error("releasing the pages of the program's code")]
     Advise(#[source] io::Error),
 }

@@ -17,7 +17,6 @@ use crate::pods::proc::text;
 /// ([posix-timers_types.h](https://github.com/torvalds/linux/blob/v6.12/include/linux/posix-timers_types.h)).
 const THREAD_CLOCK: libc::clockid_t = 2 | 4;
 
-/// A thread of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Thread(Pid);
 

@@ -32,7 +32,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads the current usage.
     pub fn own() -> Result<Self, Error> {
         let process = Process::myself()?;
         let stat = process.stat()?;

@@ -61,7 +61,6 @@ impl Connection {
 #[derive(Debug)]
 pub struct Plain(OwnedFd);
 
-/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
     /// A message of this length, and its descriptors.

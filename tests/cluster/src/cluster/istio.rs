@@ -61,7 +61,6 @@ pub(crate) fn install(cluster: &Cluster, manifest: &Path, progress: &Progress) -
     Ok(())
 }
 
-/// Whether Istio is installed.
 pub(crate) fn is_installed(cluster: &Cluster) -> bool {
     let get = ["-n", SYSTEM, "get", "deployment", "istiod"];
     cluster.kubectl(&get).is_ok()

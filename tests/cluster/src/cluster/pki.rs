@@ -170,7 +170,6 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// The parameters of the authority.
 fn parameters() -> CertificateParams {
     let mut params = CertificateParams::default();
     params

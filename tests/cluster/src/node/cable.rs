@@ -17,7 +17,6 @@ use crate::progress::output;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A cable to create.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cable<'a> {
     pub(crate) link: Link,

@@ -17,7 +17,6 @@ use crate::{
     progress::{output, say},
 };
 
-/// Istio's version.
 pub const VERSION: &str = "1.31-dev";
 const AGENT_TAGS: &str = "agent,disable_pgv";
 const CONTROL_PLANE_TAGS: &str = "vtprotobuf,disable_pgv";

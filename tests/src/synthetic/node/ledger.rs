@@ -93,13 +93,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The current pods.
     pub fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodRecord>> {
         // A test that panicked while it read has not corrupted them.
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a pod.
     pub fn enter(&self, uid: &str, spec: &PodSpec, manifest: Arc<str>, scheme: &'static str) {
         let containers = spec.init_containers.iter().chain(&spec.containers);
         let names = containers.map(|container| &container.name);

@@ -288,7 +288,6 @@ impl ApiServer {
         });
     }
 
-    /// The current Events.
     pub fn events(&self) -> Vec<Value> {
         self.shared.situation().objects.events()
     }

@@ -79,7 +79,6 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current pod list.
     fn pod_list(&self, status_lag: Duration) -> String {
         let pods = self.pods(status_lag).join(",");
         format!("{LIST}{pods}]}}\n")
@@ -107,7 +106,6 @@ fn as_of(
 }
 
 impl Kubelet {
-    /// Serves the pods of this ledger.
     pub(crate) fn serve(ledger: Arc<Ledger>) -> Self {
         let shared = Arc::new(Shared {
             ledger,

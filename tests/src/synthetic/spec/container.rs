@@ -65,7 +65,6 @@ pub struct Variable {
 }
 
 impl ContainerSpec {
-    /// A container with this program.
     pub fn new(name: &str, image: &str, program: Program) -> Self {
         Self {
             name: name.to_owned(),

@@ -11,7 +11,6 @@ pub enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// The name in a pod's spec.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Never => "Never",

@@ -31,7 +31,6 @@ pub enum MountTrick {
 }
 
 impl Mischief {
-    /// Adds a mount trick.
     #[must_use]
     pub fn mounting(mut self, trick: MountTrick) -> Self {
         self.mounts.push(trick);

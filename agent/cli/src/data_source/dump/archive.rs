@@ -10,7 +10,6 @@ use std::{
 use flate2::read::GzDecoder;
 use tar::{Archive, Entry, PaxExtensions};
 
-/// Limit of the unpacked archive.
 const MAX_UNPACKED: u64 = 4 * 1024 * 1024 * 1024;
 /// Limit of an entry that describes the next one: enough for a path, times, owners and attributes.
 const MAX_EXTENSION: u64 = 64 * 1024;

@@ -168,7 +168,6 @@ impl Args {
         self.write.as_deref() == Some(Path::new("-"))
     }
 
-    /// The filter for these interfaces.
     pub(super) fn filter(&self, interfaces: &[Interface]) -> Result<Filter, Failure> {
         let number = |name: &String| {
             let found = interfaces.iter().find(|interface| interface.name == *name);

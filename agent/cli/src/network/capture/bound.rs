@@ -18,7 +18,6 @@ pub(super) enum Ended {
     Duration,
     /// SIGINT or SIGTERM was received.
     Signal,
-    /// The reader closed its end.
     ReaderClosed,
     /// The output cannot be written.
     Unwritable(std::io::Error),

@@ -122,7 +122,6 @@ impl File {
         true
     }
 
-    /// Writes what was added.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let bytes = self.writer.bytes();
         self.file.write_all(bytes)?;

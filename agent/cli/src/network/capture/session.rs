@@ -27,7 +27,6 @@ pub(super) enum Sink {
     File(File),
 }
 
-/// The result of a capture.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) ended: Ended,

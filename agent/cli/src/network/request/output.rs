@@ -39,7 +39,6 @@ impl Output {
         Ok(())
     }
 
-    /// Prints a part of the body.
     pub(super) fn body(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.raw {
             return self.out.lock().write_all(bytes);

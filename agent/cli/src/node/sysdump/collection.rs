@@ -240,7 +240,6 @@ impl Collected {
         sizes.sum()
     }
 
-    /// Number of redactions.
     pub(super) fn redactions(&self) -> u64 {
         let rules = self.manifest.redacted.iter();
         rules.flat_map(|rule| rule.files.values()).sum()

@@ -16,9 +16,7 @@ use crate::{
     node::cleanup::conf_dirs,
 };
 
-/// Limit of one text.
 const MAX_TEXT: u64 = 8 * 1024 * 1024;
-/// Limit of a command line.
 const MAX_COMMAND_LINE: u64 = 32 * 1024;
 /// Processes per container.
 const MAX_PROCESSES: usize = 256;

@@ -14,7 +14,6 @@ use usher_sys::files::directory::Directory;
 
 use crate::failure::Failure;
 
-/// The most that one read takes.
 const CHUNK: u64 = 1024 * 1024;
 
 #[derive(Debug)]
@@ -62,7 +61,6 @@ impl Journal {
         }
     }
 
-    /// Waits for new entries.
     pub(super) async fn next(&mut self) -> Result<Vec<Entry>, Failure> {
         loop {
             let (entries, more) = self.read().map_err(|error| self.failed(&error))?;

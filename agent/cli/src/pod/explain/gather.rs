@@ -30,7 +30,6 @@ use crate::{
 /// The API server has this long to return the Node, of which only the kubelet's version is used.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Explains a pod.
 pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
     let node = &source.node;
     let mut gaps = Vec::new();

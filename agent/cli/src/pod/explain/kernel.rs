@@ -30,7 +30,6 @@ use crate::{
 const MAX_PROCESSES: usize = 256;
 /// The limit for a command line and for a status.
 const MAX_TEXT: u64 = 64 * 1024;
-/// The limit for one pod.
 const MAX_SOCKETS: usize = 4096;
 
 /// Inspects a pod. A pod without a process shows nothing.

@@ -105,7 +105,6 @@ impl List {
         })
     }
 
-    /// Where the entries of a plugin are.
     pub(super) fn of(&self, plugin: &str) -> impl Iterator<Item = usize> {
         let has = move |(_, name): &(usize, &String)| *name == plugin;
         let places = self.plugins.iter().enumerate().filter(has);

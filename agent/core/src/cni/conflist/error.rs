@@ -9,14 +9,12 @@ pub enum Error {
     /// It is longer than [`super::MAX_LENGTH`].
     #[error("{length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     TooLong { length: usize },
-    /// It would be, with our entry in it: the entry could not be removed again.
     #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     #[strum(to_string = "too-long")]
     Grown { length: usize },
     /// It is no JSON; the source says at which line and column.
     #[error("not JSON")]
     Json(#[source] serde_json::Error),
-    /// Something is of another kind than it has to be.
     #[error("{place} is {found}, not {wanted}")]
     Shape {
         /// Where: `plugins[2].type`.
@@ -24,10 +22,8 @@ pub enum Error {
         found: Shape,
         wanted: Shape,
     },
-    /// Something has to be there and is not.
     #[error("{place} is missing")]
     Missing { place: String },
-    /// Something has to say something.
     #[error("{place} is empty")]
     Empty { place: String },
     /// A list in a file for one plugin: the runtimes do not look for `plugins` there.
@@ -36,7 +32,6 @@ pub enum Error {
     /// A version of the CNI specification that `usher-cni` does not know.
     #[error("{place} is {version:?}, a version that usher-cni does not know")]
     Version { place: String, version: String },
-    /// There is no other plugin that makes a network.
     #[error("no plugin but usher's own")]
     Alone,
 }

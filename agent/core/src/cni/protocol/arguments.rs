@@ -20,10 +20,8 @@ pub struct PodName {
 /// Why the arguments name no pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArguments {
-    /// A key that a pod has is not there.
     #[error("no {key} in CNI_ARGS")]
     Missing { key: &'static str },
-    /// It is no name that a pod can have.
     #[error("{key} in CNI_ARGS is no name: {value:?}")]
     Name { key: &'static str, value: String },
     #[error("{UID} in CNI_ARGS is no UID")]

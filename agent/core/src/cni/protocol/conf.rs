@@ -58,7 +58,6 @@ impl OwnPod {
 }
 
 impl<'a> Conf<'a> {
-    /// Reads it.
     pub fn read(text: &'a str) -> Result<Self, Failure> {
         let refused = |details: String| Failure {
             code: Code::Decode,

@@ -15,7 +15,6 @@ use crate::{
         spec::{Pod, RunState},
     },
     quit::{ladder::MIN_SIGNAL_AGE, outcome::Outcome},
-    recipe::ExitCode,
     settings::mode::Mode,
 };
 

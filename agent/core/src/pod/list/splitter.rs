@@ -19,7 +19,6 @@ const ITEMS: &str = "items";
 pub(super) struct Element<'splitter> {
     /// The position in the list, from 0.
     pub(super) index: usize,
-    /// The bytes of the element in the list.
     pub(super) bytes: usize,
     pub(super) text: Text<'splitter>,
 }

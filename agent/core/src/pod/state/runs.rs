@@ -81,7 +81,6 @@ impl Runs {
         self.runs.contains_key(id)
     }
 
-    /// Applies a change of one run.
     pub(crate) fn apply(&mut self, id: &ContainerId, now: Timestamp, change: ContainerChange) {
         match change {
             ContainerChange::Appeared => {

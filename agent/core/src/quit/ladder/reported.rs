@@ -27,7 +27,6 @@ pub(crate) enum Report {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reported {
-    /// The last decision on the pod as a whole.
     pub(crate) last_decision: Option<Kind>,
     pub(crate) bad_annotations: Vec<InvalidAnnotation>,
     reports: BTreeSet<Report>,

@@ -14,7 +14,6 @@ use super::{escape, is_harmless};
 /// Characters that are harmless on a terminal, but not allowed in YAML.
 const NOT_PRINTABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 
-/// Serializes a value.
 pub fn write(value: &impl Serialize) -> Result<String, Error> {
     let options = ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(value, options)?;

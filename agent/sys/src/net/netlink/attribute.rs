@@ -4,7 +4,6 @@
 //! Lengths and types are in host byte order. Values of netfilter's attributes are in network byte order, except packet
 //! data and the values compared with it.
 
-/// Length of an attribute's header.
 const HEADER: usize = 4;
 const ALIGNMENT: usize = 4;
 /// Flag of an attribute that contains attributes.

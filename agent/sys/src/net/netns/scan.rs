@@ -19,7 +19,6 @@ const MOST: usize = 65_536;
 /// The error for a process that has ended, as in [`crate::pods::proc`].
 const ENDED: i32 = libc::ESRCH;
 
-/// Result of a scan.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Each namespace, with one of its processes.

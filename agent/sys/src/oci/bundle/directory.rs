@@ -137,7 +137,6 @@ impl Bundles {
     }
 }
 
-/// The container of an event in the directory.
 fn named(event: &InotifyEvent) -> Option<ContainerId> {
     let name = event.name.as_ref()?.to_str()?;
     ContainerId::parse(name).ok()

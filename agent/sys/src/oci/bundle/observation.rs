@@ -36,7 +36,6 @@ pub enum Error {
     Place(#[from] directory::Error),
     #[error("listing {path:?}")]
     List { path: PathBuf, source: io::Error },
-    /// The kernel's queue cannot be read.
     #[error("reading inotify events of {path:?}")]
     Read { path: PathBuf, source: io::Error },
     #[error("watching mounts")]

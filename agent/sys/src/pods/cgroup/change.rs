@@ -20,19 +20,15 @@ pub enum Change {
 /// The tree cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No inotify instance could be created.
     #[error("making an inotify instance")]
     Init(#[source] io::Error),
-    /// The kernel's queue could not be read.
     #[error("reading inotify events")]
     Read(#[source] io::Error),
-    /// A directory could not be watched.
     #[error("watching {path:?}")]
     Watch { path: PathBuf, source: io::Error },
     /// More events than the kernel queues (`fs.inotify.max_queued_events`).
     #[error("the kernel dropped inotify events; listed everything again")]
     Overflow,
-    /// A directory could not be listed.
     #[error("listing {path:?}")]
     List { path: PathBuf, source: io::Error },
 }

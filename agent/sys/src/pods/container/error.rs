@@ -12,7 +12,6 @@ use crate::{
 /// The container cannot be followed; the removal of its cgroup is still reported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its cgroup's processes cannot be read.
     #[error("reading {path:?}")]
     Procs { path: PathBuf, source: io::Error },
     /// Its processes' files in `/proc` cannot be read.
@@ -21,19 +20,16 @@ pub enum Error {
         id: usher_core::base::id::ContainerId,
         source: proc::Error,
     },
-    /// Its init process could not be opened.
     #[error("opening the init process of container {id}")]
     Pidfd {
         id: usher_core::base::id::ContainerId,
         source: pidfd::Error,
     },
-    /// Its network namespace could not be opened.
     #[error("opening the network namespace of container {id}")]
     Netns {
         id: usher_core::base::id::ContainerId,
         source: netns::Error,
     },
-    /// It had no process, or only the runtime's.
     #[error("container {0} had no process of its own within the time limit of a start")]
     NoProcess(usher_core::base::id::ContainerId),
 }

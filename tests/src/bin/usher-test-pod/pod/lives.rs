@@ -114,7 +114,6 @@ impl Lives {
         self.removals.clear(orders);
     }
 
-    /// The descriptors to poll.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = PollFd<'_>> {
         let speaking = self.lives.iter().filter(|life| !life.silent);
         speaking.map(|life| PollFd::new(life.words.as_fd(), PollFlags::POLLIN))

@@ -89,7 +89,6 @@ impl ContainerSpec {
         self
     }
 
-    /// Sets its own restart policy.
     #[must_use]
     pub const fn own_policy(mut self, policy: RestartPolicy) -> Self {
         self.restart_policy = Some(policy);
@@ -116,7 +115,6 @@ impl ContainerSpec {
         self
     }
 
-    /// Adds a probe.
     #[must_use]
     pub fn probe(mut self, probe: Probe) -> Self {
         self.probes.push(probe);

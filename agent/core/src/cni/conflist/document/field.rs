@@ -32,7 +32,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// The object that the whole text is.
 pub(crate) fn object(text: &str) -> Result<Range<usize>, Error> {
     let length = text.len();
     if length > MAX_LENGTH {
@@ -43,7 +42,6 @@ pub(crate) fn object(text: &str) -> Result<Range<usize>, Error> {
     Ok(at)
 }
 
-/// The text that a key has to have.
 pub(crate) fn text_of(
     text: &str,
     members: &[Member],

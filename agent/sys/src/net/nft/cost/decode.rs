@@ -31,7 +31,6 @@ const EXPRESSION_DATA: u16 = 2;
 const IMMEDIATE_DATA: u16 = 2;
 const LOOKUP_SET: u16 = 1;
 const LOOKUP_DESTINATION: u16 = 3;
-/// The register of the verdict.
 const VERDICT_REGISTER: u32 = 0;
 
 /// Expressions that take the time of one comparison or a few.

@@ -5,7 +5,6 @@ use std::net::TcpStream;
 
 use usher_tests::synthetic::wire::Route;
 
-/// The limit of a request head.
 const HEAD_LIMIT: usize = 16 * 1024;
 
 /// The head of a request.
