@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     decision::timeline::Entry,
-    engine::request::{Answer, Taken},
+    engine::request::{Answer, Step, Taken},
     hold::ruleset::Wanted,
 };
 
@@ -35,18 +35,6 @@ pub struct Ordered {
     pub steps: Vec<Step>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
-}
-
-/// The first step with one sidecar.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Step {
-    pub container: String,
-    pub step: String,
-    /// The exit code that this step is known to cause. None for unknown.
-    pub exit_code: Option<i32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
 }
 
 impl Ordered {

@@ -6,8 +6,9 @@
 //! A request overrides the node's mode and the opt-out of the pod, its Namespace or the configuration. An app that may
 //! still run and a pod that would be spoiled are reasons to refuse it, unless the operator forces it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    admin::Step,
     base::id::PodUid,
     decision::{GaveUp, NotApplicable, Requester, SkipReason, Verb, WaitReason},
     hold::NotHeld,
@@ -42,6 +43,18 @@ pub struct Taken {
     pub steps: Vec<Step>,
     /// The ports at which connections wait or waited.
     pub ports: Vec<u16>,
+}
+
+/// The first step with one sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    pub container: String,
+    pub step: String,
+    /// The exit code that the step is known to cause.
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Why usher does not follow a request.

@@ -9,9 +9,8 @@ use super::{
     review::{Need, Termination},
 };
 use crate::{
-    admin::Step,
     decision::{GaveUp, Kind},
-    engine::action::Action,
+    engine::{action::Action, request::Step},
     plan::Sidecar,
     pod::{completion, state::runs::Runs},
     recipe::Purpose,

@@ -67,14 +67,18 @@ pub enum News {
         at_limit: bool,
     },
     /// [`Order::ArmStop`] is done.
-    StopArmed { container: ContainerId },
+    StopArmed {
+        container: ContainerId,
+    },
     /// [`Order::ArmStop`] failed.
     StopUnable {
         container: ContainerId,
         reason: String,
     },
     /// The stop signal of this container is held.
-    StopHeld { container: ContainerId },
+    StopHeld {
+        container: ContainerId,
+    },
     /// The stop signal of this container is no longer held.
     StopReleased {
         container: ContainerId,
