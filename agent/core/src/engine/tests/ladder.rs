@@ -115,12 +115,22 @@ fn a_request_without_a_reply_is_made_again() {
     stage.pass(Duration::from_millis(200));
     assert_eq!(stage.take(), [STATUS]);
     stage.outcome("i", Outcome::Accepted);
+    assert!(stage.take().is_empty(), "reported once");
     stage.exit("i", 0);
-    let expected = [
-        "istio-proxy quit-accepted",
-        "istio-proxy sidecar-ended as requested",
-    ];
-    assert_eq!(stage.take(), expected);
+    assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
+}
+
+/// An accepted request has the whole time of its step, also after a request without a reply.
+#[test]
+fn a_repeated_request_that_is_accepted_has_its_whole_time() {
+    let mut stage = unanswered();
+    stage.pass(Duration::from_millis(100));
+    assert_eq!(stage.take(), [STATUS]);
+    stage.outcome("i", Outcome::Accepted);
+    stage.pass(Duration::from_millis(1_990));
+    assert!(stage.take().is_empty());
+    stage.pass(Duration::from_millis(10));
+    assert_eq!(stage.take(), NEXT);
 }
 
 /// The step's time is the same, however often it was made.

@@ -211,7 +211,12 @@ impl Escalation {
                     again: None,
                     outcome: outcome.clone(),
                 };
-                Judgement::Accepted(step)
+                // The first request of the step got no reply, and was reported then.
+                if self.unanswered.is_some() {
+                    Judgement::Wait
+                } else {
+                    Judgement::Accepted(step)
+                }
             }
             Outcome::Gone => {
                 // The event of its exit follows.
