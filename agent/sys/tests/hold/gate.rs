@@ -116,7 +116,8 @@ fn one_port_is_released_alone() {
 #[test]
 fn deadline_releases_without_the_agent() {
     inside(|netns| async move {
-        let soon = Duration::from_millis(500);
+        // The second SYN of the connection follows within three seconds.
+        let soon = Duration::from_secs(2);
         let socket = hold(&netns, PORT, soon, Wanted::default());
         let waiting = Attempt::start("127.0.0.1", PORT);
         assert_eq!(count_held(&socket).unwrap(), 1);
