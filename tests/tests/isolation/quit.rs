@@ -1,48 +1,14 @@
 //! The app of the hostile pod ends, and the agent requests its sidecar to quit.
 
-use usher_tests::synthetic::wire::Holding;
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
-use crate::costly_rules::{DEEP, LESS_DEEP};
-use crate::{APP, Attack, SIDECAR, affects_nothing_else};
-
-const DEEP_RULES: Attack = Attack {
-    pods: 1,
-    spec,
-    prepare,
-    packets: "",
-    depth: DEEP,
-    strike,
-    is_reported: true,
-};
-
-/// The sidecar listens, and its process sends nothing.
-fn spec(name: &str) -> PodSpec {
-    let proxy = Holding::default().ignoring("0.0.0.0:15020");
-    PodSpec::new(name)
-        .with(ContainerSpec::app(APP))
-        .with(ContainerSpec::holding_proxy(proxy))
-}
-
-fn prepare(_agent: &Agent, pod: &Pod) {
-    pod.wait_line(SIDECAR, "holding");
-}
-
-fn strike(_node: &Node, agent: &Agent, pod: &Pod) {
-    pod.finish(APP, 0);
-    agent.wait_for("pod-finished", &pod.name());
-}
+use crate::affects_nothing_else;
+use crate::attack::quit::{FOUR_PODS, ONE_POD};
 
 #[test]
 fn one_pod() {
-    affects_nothing_else(&DEEP_RULES);
+    affects_nothing_else(&ONE_POD);
 }
 
 #[test]
 fn four_pods_at_once() {
-    affects_nothing_else(&Attack {
-        pods: 4,
-        depth: LESS_DEEP,
-        ..DEEP_RULES
-    });
+    affects_nothing_else(&FOUR_PODS);
 }

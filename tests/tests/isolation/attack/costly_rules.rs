@@ -18,20 +18,20 @@ use usher_tests::synthetic::Pod;
 const JUMPS: usize = 4;
 /// A handshake over loopback takes seconds with the first depth, and one second with the other one.
 /// More cannot be stopped in an acceptable time, and could stall the machine.
-pub(crate) const DEEP: u32 = 13;
-pub(crate) const LESS_DEEP: u32 = 12;
+pub(super) const DEEP: u32 = 13;
+pub(super) const LESS_DEEP: u32 = 12;
 /// The rules are removed after this time, whatever the test does.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Such rules in the network namespaces of pods, removed on drop.
-pub(crate) struct CostlyRules {
+pub(super) struct CostlyRules {
     /// Dropped to end the thread.
     end: Option<Sender<()>>,
     remover: Option<JoinHandle<()>>,
 }
 
 impl CostlyRules {
-    pub(crate) fn load(pods: &[Pod], packets: &str, depth: u32) -> Self {
+    pub(super) fn load(pods: &[Pod], packets: &str, depth: u32) -> Self {
         let namespaces: Vec<PathBuf> = pods.iter().map(Pod::network_path).collect();
         let (end, ended) = channel();
         // Before the rules: they must not outlive a panic.

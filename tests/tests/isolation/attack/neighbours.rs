@@ -13,33 +13,34 @@ use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{APP, SIDECAR};
+use super::health::HealthProbe;
+use super::{APP, SIDECAR};
 
 const FINISHING: usize = 6;
 const STARTING: usize = 3;
-/// The interval between their acts: together they take a part of the time that an attack takes.
-const INTERVAL: Duration = Duration::from_millis(150);
+/// The responses of `/healthz` between their acts, which so take a part of the time that an attack takes.
+const RESPONSES: usize = 5;
 
-pub(crate) struct Neighbours {
+pub(super) struct Neighbours {
     finishing: Vec<Pod>,
     starting: Vec<Pod>,
 }
 
 /// How the agent served them.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(super) struct Served {
     /// The longest time from the exit of an app to the request to its sidecar.
-    pub(crate) quit: Duration,
+    pub(super) quit: Duration,
     /// The longest call of the CNI plugin.
-    pub(crate) add: Duration,
+    pub(super) add: Duration,
     /// Pods without a table, although their connections are to be held.
-    pub(crate) unheld: Vec<String>,
+    pub(super) unheld: Vec<String>,
     /// Pods that the agent leaves alone.
-    pub(crate) quarantined: Vec<String>,
+    pub(super) quarantined: Vec<String>,
 }
 
 impl Neighbours {
-    pub(crate) fn new(node: &Node, name: &str) -> Self {
+    pub(super) fn new(node: &Node, name: &str) -> Self {
         let finishing: Vec<PodSpec> = (0..FINISHING)
             .map(|number| PodSpec::job(&format!("{name}-finishes-{number}")))
             .collect();
@@ -56,12 +57,12 @@ impl Neighbours {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.finishing.len() + self.starting.len()
     }
 
     /// Finishes and starts all of them.
-    pub(crate) fn act(&self, agent: &Agent) -> Served {
+    pub(super) fn act(&self, agent: &Agent, health: &HealthProbe) -> Served {
         let exits = thread::scope(|scope| {
             let (opened, ready) = channel();
             let exits = scope.spawn(move || exits(&self.finishing, &opened));
@@ -71,7 +72,7 @@ impl Neighbours {
                 if let Some(pod) = self.starting.get(number) {
                     pod.announce();
                 }
-                thread::sleep(INTERVAL);
+                health.wait(RESPONSES);
             }
             exits.join().unwrap()
         });
