@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The factor by which this machine is slower than others.
 pub const FACTOR_VARIABLE: &str = "USHER_TEST_PATIENCE";
 /// Far more than a loaded machine needs.
-const ENOUGH: Duration = Duration::from_secs(60);
+const ENOUGH: Duration = Duration::from_secs(120);
 
 /// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);

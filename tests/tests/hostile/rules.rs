@@ -24,6 +24,8 @@ const EXPRESSIONS: usize = 40;
 const RULES: usize = 2_000;
 const APPS: usize = 5;
 const CONNECTIONS: usize = 4_000;
+/// Before the kernel gives up their SYNs.
+const CROWD_DEADLINE: Duration = Duration::from_secs(120);
 /// From the readiness of another pod's sidecar to the connection and its report.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
@@ -208,7 +210,9 @@ fn twenty_thousand_connections() {
     let agent = Agent::start(&node);
     let names: Vec<String> = (0..APPS).map(|number| format!("app-{number}")).collect();
     let apps = names.iter().map(|name| client(name, CONNECTIONS));
-    let pod = node.run(&captured("crowd", apps, Listen::OnCommand));
+    // A busy machine takes its time to open them.
+    let spec = captured("crowd", apps, Listen::OnCommand).hold_deadline(CROWD_DEADLINE);
+    let pod = node.run(&spec);
     agent.wait_for("hold-armed", &pod.name());
     let all = APPS * CONNECTIONS;
     eventually("all connections to wait", || waiting(&pod) >= all);
