@@ -17,7 +17,7 @@
 mod program;
 mod run;
 
-use std::{env, path::PathBuf, process::ExitCode, time::Duration};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use self::{
     program::{Program, programs},
@@ -30,8 +30,9 @@ const RUNS: usize = 3;
 /// What the sidecar does when it is terminated.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// It was started 0.5 s ago, the age from which usher sends signals.
+    /// It has the age from which usher sends signals.
     Starts,
+    /// It listens, and has stopped computing.
     Idle,
     /// Clients hold connections to its port.
     Busy,
@@ -66,8 +67,8 @@ fn measure(program: &Program, path: &std::path::Path) {
                 .map(|_run| {
                     let mut run = Run::start(program, step, path);
                     match state {
-                        State::Starts => std::thread::sleep(Duration::from_millis(500)),
-                        State::Idle => std::thread::sleep(Duration::from_secs(3)),
+                        State::Starts => run.wait_signal_age(),
+                        State::Idle => run.wait_idle(program.port),
                         State::Busy => run.keep_busy(program.port),
                     }
                     run.end(step)

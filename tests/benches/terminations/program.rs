@@ -24,6 +24,9 @@ service:
 
 const ENVOY: &str = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 9901}}}";
 
+/// The port of a program without a listener.
+pub(super) const NO_PORT: u16 = 1;
+
 pub(super) struct Program {
     pub(super) name: &'static str,
     /// Its file in the folder.
@@ -32,7 +35,7 @@ pub(super) struct Program {
     pub(super) words: &'static [&'static str],
     /// Files of its working directory.
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// Where its clients connect.
+    /// Where its clients connect, or [`NO_PORT`].
     pub(super) port: u16,
     pub(super) steps: Vec<Step>,
 }
@@ -133,7 +136,7 @@ pub(super) fn programs() -> Vec<Program> {
             version: "0.41.1",
             words: &["-consul-addr=127.0.0.1:1", "-template=in.tpl:out"],
             files: &[("in.tpl", "{{ key \"a\" }}")],
-            port: 1,
+            port: NO_PORT,
             steps: vec![
                 term(&[]),
                 Step {
@@ -193,7 +196,7 @@ pub(super) fn programs() -> Vec<Program> {
             version: "4.0.17",
             words: &["-i", "any", "-w", "/dev/null"],
             files: none,
-            port: 1,
+            port: NO_PORT,
             steps: vec![term(&[])],
         },
         Program {

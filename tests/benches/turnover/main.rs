@@ -17,9 +17,10 @@ mod crowd;
 mod place;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use usher_tests::privilege;
 use usher_tests::record::{Limit, Record, is_quick};
@@ -31,8 +32,8 @@ use crate::place::{Place, count};
 
 /// Pods at the same time.
 const LANES: usize = 24;
-/// The interval between samples of memory.
-const LOOK: Duration = Duration::from_millis(500);
+/// The removed pods between samples of memory.
+const SAMPLE: usize = 8;
 
 /// Numbers of pods.
 struct Effort {
@@ -77,31 +78,31 @@ impl Resident {
 
 /// Runs this number of pods from their start to their removal, and returns the most memory meanwhile.
 fn turn_over(place: &Place, pods: usize) -> Resident {
-    let (begun, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let begun = AtomicUsize::new(0);
+    let (removed, receiver) = channel();
     thread::scope(|scope| {
         let most = scope.spawn(|| {
-            let mut most = Resident::default();
-            while !is_over.load(Ordering::Relaxed) {
-                most = most.most(Resident::of(&place.agent));
-                // The log of all pods takes more memory than all pods.
-                place.agent.log().forget();
-                thread::sleep(LOOK);
+            let mut most = Resident::of(&place.agent);
+            for (number, ()) in receiver.into_iter().enumerate() {
+                if number % SAMPLE == 0 {
+                    most = most.most(Resident::of(&place.agent));
+                    // The log of all pods takes more memory than all pods.
+                    place.agent.log().forget();
+                }
             }
             most
         });
-        let lanes: Vec<_> = (0..LANES)
-            .map(|_lane| scope.spawn(|| lane(&place.crowd.node, &begun, pods)))
-            .collect();
-        for lane in lanes {
-            lane.join().expect("all pods are quit");
+        for _lane in 0..LANES {
+            let (removed, begun) = (removed.clone(), &begun);
+            scope.spawn(move || lane(&place.crowd.node, begun, pods, &removed));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(removed);
         most.join().expect("the agent runs")
     })
 }
 
-/// Pods one after the other.
-fn lane(node: &Node, begun: &AtomicUsize, pods: usize) {
+/// Pods one after the other. Sends a message for each that is removed.
+fn lane(node: &Node, begun: &AtomicUsize, pods: usize, removed: &Sender<()>) {
     loop {
         let number = begun.fetch_add(1, Ordering::Relaxed);
         if number >= pods {
@@ -110,6 +111,8 @@ fn lane(node: &Node, begun: &AtomicUsize, pods: usize) {
         let pod = node.run(&PodSpec::job(&format!("job-{number}")));
         pod.finish("app", 0);
         pod.ended(SIDECAR);
+        drop(pod);
+        removed.send(()).expect("the memory is measured");
     }
 }
 
