@@ -4,7 +4,14 @@ use kube::{Client, Config};
 
 /// A client with the credentials of the pod or of the kubeconfig. It never retries: its callers have their own backoff.
 pub async fn client() -> anyhow::Result<Client> {
-    let mut config = Config::infer().await?;
-    config.default_retry = false;
-    Ok(Client::try_from(config)?)
+    let config = Config::infer().await?;
+    Ok(without_retry(config)?)
 }
+
+fn without_retry(mut config: Config) -> kube::Result<Client> {
+    config.default_retry = false;
+    Client::try_from(config)
+}
+
+#[cfg(test)]
+mod tests;
