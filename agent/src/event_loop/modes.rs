@@ -29,6 +29,7 @@ pub(super) struct NodeState {
     pub(super) config_trusted: bool,
     /// The host's network namespace is known. Without it the agent only observes: it could act in the host's own.
     host_known: bool,
+    unknown_host_reported: bool,
 }
 
 impl NodeState {
@@ -103,6 +104,9 @@ impl NodeLoop {
             .filter(|before| *before != now)
         {
             events.send_node(&NodeCondition::ModeChanged { before, now });
+        }
+        if !node.host_known && !mem::replace(&mut node.unknown_host_reported, true) {
+            events.send_node(&NodeCondition::HostUnknown);
         }
         if let Some(missing) = &node.missing_feature
             && now.hold != Mode::Off

@@ -114,6 +114,9 @@ impl Health {
         status.modes.quit_source = Some(state.modes.quit.origin());
         status.modes.hold_source = Some(state.modes.hold.origin());
         status.modes.linger_source = Some(state.modes.linger.origin());
+        status.modes.limit = [&state.modes.quit, &state.modes.hold, &state.modes.linger]
+            .into_iter()
+            .find_map(|setting| setting.limit);
         status.plugin = state.plugin.clone();
         status.configuration = state.configuration.clone();
     }

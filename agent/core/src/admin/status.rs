@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Pod, PodState};
-use crate::hold::Features;
+use crate::{hold::Features, settings::mode::Limit};
 
 /// The state of usher on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Modes {
     pub hold_source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_source: Option<String>,
+    /// Why the agent only observes although one of them is set to enforce.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Whether the Node was read; otherwise these are the defaults.
     pub known: bool,
     /// How long each has been so, in milliseconds.

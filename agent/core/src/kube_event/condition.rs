@@ -22,6 +22,8 @@ pub enum NodeCondition {
     /// The error, with its place in the file.
     ConfigurationRejected(String),
     ConfigurationAccepted,
+    /// The host's network namespace is unknown.
+    HostUnknown,
     HoldUnsupported(String),
     StartUnsupported(String),
     CniPluginInstallFailed(String),
@@ -71,6 +73,7 @@ impl NodeCondition {
             Self::InvalidAnnotation { .. } => Reason::InvalidAnnotation,
             Self::ConfigurationRejected(_) => Reason::ConfigurationRejected,
             Self::ConfigurationAccepted => Reason::ConfigurationAccepted,
+            Self::HostUnknown => Reason::HostUnknown,
             Self::HoldUnsupported(_) => Reason::HoldUnsupported,
             Self::StartUnsupported(_) => Reason::StartUnsupported,
             Self::CniPluginInstallFailed(_) => Reason::CniPluginInstallFailed,
@@ -105,6 +108,10 @@ impl NodeCondition {
                 quoted(error)
             ),
             Self::ConfigurationAccepted => "the configuration is valid again and in use".to_owned(),
+            Self::HostUnknown => "usher only observes, because the host's network namespace is unknown: it could act in the host's \
+                                  own. Give the agent's pod hostPID: true, hostNetwork: true and the capability SYS_PTRACE, as \
+                                  the chart does"
+                .to_owned(),
             Self::HoldUnsupported(lacks) => format!(
                 "the kernel cannot hold connections, so pods start unheld. Missing: {}. Load the module, or switch hold off: \
                  kubectl annotate node {node} {}=off --overwrite",
@@ -200,6 +207,7 @@ mod tests {
             },
             NodeCondition::ConfigurationRejected(long.clone()),
             NodeCondition::ConfigurationAccepted,
+            NodeCondition::HostUnknown,
             NodeCondition::HoldUnsupported(long.clone()),
             NodeCondition::StartUnsupported(long.clone()),
             NodeCondition::CniPluginInstallFailed(long.clone()),

@@ -37,6 +37,7 @@ pub enum Reason {
     ConfigurationAccepted,
     HoldUnsupported,
     StartUnsupported,
+    HostUnknown,
     #[strum(serialize = "CNIPluginInstallFailed")]
     CniPluginInstallFailed,
     #[strum(serialize = "CNIPluginInstalled")]
@@ -230,6 +231,13 @@ impl Reason {
                 "Configure",
                 "The configuration file is valid again and in use",
                 "Nothing",
+            ),
+            Self::HostUnknown => (
+                Warning,
+                Node,
+                "Configure",
+                "The host's network namespace is unknown; usher only observes, whatever the mode",
+                "Give the agent's pod `hostPID`, `hostNetwork` and the capability `SYS_PTRACE`, as the chart does",
             ),
             Self::HoldUnsupported => (
                 Warning,

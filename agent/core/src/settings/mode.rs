@@ -141,7 +141,10 @@ impl fmt::Display for Source {
 }
 
 /// Why the agent only observes although `enforce` is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
 #[strum(const_into_str)]
 pub enum Limit {
     #[strum(serialize = "the configuration is invalid")]

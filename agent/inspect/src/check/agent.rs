@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use usher_core::{
     metric::sample::{Sample, sum},
-    settings::mode::Mode,
+    settings::mode::{Limit, Mode},
 };
 
 use super::{Check, Question};
@@ -81,6 +81,8 @@ pub struct Agent {
     pub waits: Vec<String>,
     /// The mode of each capability, and for how long it has applied.
     pub modes: Vec<(&'static str, Mode, Option<Duration>)>,
+    /// Why it only observes although a mode is set to enforce.
+    pub limit: Option<Limit>,
     /// The age of the kubelet's last list.
     pub listed: Option<Duration>,
     pub node: Watch,
@@ -133,7 +135,7 @@ fn of_agent(agent: &Agent, own: &str) -> Vec<Check> {
         RUNS.ok(format!("for {}", written(agent.up))),
         ready(&agent.waits),
         versions(agent, own),
-        modes(&agent.modes),
+        modes(&agent.modes, agent.limit),
         settings(&agent.samples),
         worker(&agent.samples),
         quarantine(&agent.samples),
@@ -174,7 +176,7 @@ fn versions(agent: &Agent, own: &str) -> Check {
     }
 }
 
-fn modes(modes: &[(&'static str, Mode, Option<Duration>)]) -> Check {
+fn modes(modes: &[(&'static str, Mode, Option<Duration>)], limit: Option<Limit>) -> Check {
     let shown: Vec<String> = modes
         .iter()
         .map(|(capability, mode, since)| match since {
@@ -183,7 +185,19 @@ fn modes(modes: &[(&'static str, Mode, Option<Duration>)]) -> Check {
         })
         .collect();
     let shown = shown.join(", ");
-    if modes.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
+    if let Some(limit) = limit {
+        let fix = match limit {
+            Limit::InvalidConfiguration => "usher config, and correct the ConfigMap",
+            Limit::UnknownHost => {
+                "give the agent's pod hostPID: true, hostNetwork: true and the capability SYS_PTRACE, as the chart does"
+            }
+            Limit::UnknownNode => {
+                "kubectl auth can-i get nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server"
+            }
+        };
+        let saw = format!("{shown}, although enforce is set: {}", <&str>::from(limit));
+        MODES.failed(saw, fix)
+    } else if modes.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
         MODES.ok(shown)
     } else {
         MODES.warning(shown, "kubectl annotate node NODE usher.dev/mode=enforce --overwrite, once its decisions are what you want")

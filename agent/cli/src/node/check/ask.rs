@@ -170,6 +170,7 @@ async fn of(
             mode("quit", &status.modes.quit, status.modes.quit_for_ms),
             mode("hold", &status.modes.hold, status.modes.hold_for_ms),
         ],
+        limit: status.modes.limit,
         listed: status.kubelet.listed_ms_ago.map(Duration::from_millis),
         node: match (api.watched, api.error.is_some()) {
             (false, _) => Watch::Off,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use usher_core::{metric::sample, settings::mode::Mode};
+use usher_core::{
+    metric::sample,
+    settings::mode::{Limit, Mode},
+};
 
 use super::super::tests::*;
 
@@ -22,6 +25,7 @@ pub(super) fn agent(more: &str) -> agent::Found {
             ],
             listed: Some(Duration::from_secs(20)),
             node: agent::Watch::Alive(Some(Duration::from_secs(3))),
+            limit: None,
             unread_namespaces: Vec::new(),
             plugin: agent::Plugin::Same,
             samples: sample::parse(&format!("{SAMPLES}{more}")),
@@ -47,7 +51,7 @@ fn healthy_agent() {
 #[test]
 fn unhealthy_agent() {
     type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
-    let cases: [Case<'_>; 12] = [
+    let cases: [Case<'_>; 15] = [
         ("agent-worker", Outcome::Failed, "kubectl logs", &|agent| {
             agent.samples.retain(|one| one.name != "usher_worker_up");
         }),
@@ -83,6 +87,21 @@ fn unhealthy_agent() {
             &|agent| {
                 agent.modes = vec![("quit", Mode::Observe, None)];
             },
+        ),
+        ("agent-modes", Outcome::Failed, "hostPID: true", &|agent| {
+            agent.limit = Some(Limit::UnknownHost);
+        }),
+        (
+            "agent-modes",
+            Outcome::Failed,
+            "correct the ConfigMap",
+            &|agent| agent.limit = Some(Limit::InvalidConfiguration),
+        ),
+        (
+            "agent-modes",
+            Outcome::Failed,
+            "can-i get nodes",
+            &|agent| agent.limit = Some(Limit::UnknownNode),
         ),
         ("agent-kubelet", Outcome::Failed, "kubelet-pods", &|agent| {
             agent.listed = None;
