@@ -13,7 +13,7 @@ const NUMBERED: usize = 16;
 /// Instances that a proxy serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instances {
-    /// Base names of the proxy's program, whose arguments count below a shell; empty for all words.
+    /// Base names of the proxy's program: below a shell only its arguments count; empty for all words.
     pub program: Vec<Pattern>,
     /// Arguments that name an instance, without their parameters.
     pub words: Vec<Pattern>,
