@@ -6,6 +6,7 @@
 //! node cannot show something, the finding says so.
 
 mod case;
+mod certificate;
 mod change;
 mod date;
 mod explanation;
@@ -19,6 +20,7 @@ mod verdict;
 
 pub use self::{
     case::Case,
+    certificate::Certificate,
     change::Change,
     date::{clock, span, write as write_time},
     explanation::{Explanation, Member, explain, needs_kubelet_version},

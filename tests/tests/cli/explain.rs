@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::{StandIn, cloud_sql, istio, linkerd, mesh, vault};
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::wire::{Client, Listen, Program};
+use usher_tests::synthetic::wire::{
+    Answer, Client, Effect, Listen, Listener, Program, Route, Sidecar,
+};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, RestartPolicy, machine};
 use usher_tests::wait::found_within;
 
@@ -90,6 +92,30 @@ fn healthy_pod_is_one_line() {
         assert!(wide.stdout.contains(words), "{words} in {}", wide.stdout);
     }
     assert_eq!(run(&node, &["explain", "absent"]).code, Some(4));
+}
+
+#[test]
+fn expired_certificate_of_the_proxy() {
+    let Some(node) = observing() else { return };
+    let certs = json!({"certificates": [{"cert_chain": [{
+        "subject_alt_names": [{"uri": "spiffe://cluster.local/ns/shop/sa/default"}],
+        "valid_from": "2020-01-01T00:00:00Z",
+        "expiration_time": "2020-01-02T00:00:00Z",
+    }]}]});
+    let route = Route::path("/certs", Answer::Json(certs.to_string()), Effect::Stay);
+    let sidecar = Sidecar {
+        listeners: vec![Listener::new(15_000, vec![route])],
+        ..Sidecar::default()
+    };
+    let image = "registry.example/istio/proxyv2:1.26.2";
+    let proxy = ContainerSpec::sidecar("istio-proxy", image, sidecar).args(&["proxy", "sidecar"]);
+    let pod = node.run(
+        &PodSpec::new("expired")
+            .with(ContainerSpec::app("app"))
+            .with(proxy),
+    );
+    let words = ["2020-01-02T00:00:00Z", "spiffe://cluster.local", "/certs"];
+    finds(&node, &pod, "certificate-expires", &words);
 }
 
 #[test]

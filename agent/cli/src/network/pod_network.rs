@@ -1,6 +1,7 @@
 //! Guards commands against pods that share the node's network namespace.
 
-use usher_sys::net::netns::Netns;
+use usher_core::worker::{MAX_EVALUATIONS, Trouble};
+use usher_sys::net::{netlink::Protocol, netns::Netns, nft};
 
 use crate::{
     data_source::node::{Node, Target},
@@ -24,4 +25,19 @@ pub(crate) fn pod_network(
         )));
     }
     Ok(netns)
+}
+
+/// A packet passes the pod's own rules within the system call that sends it, and nothing interrupts that.
+pub(crate) fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
+    let cost = netns
+        .netlink(Protocol::Netfilter)
+        .ok()
+        .and_then(|socket| nft::cost(&socket).ok());
+    match cost {
+        Some(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Failure::refused(format!(
+            "{pod}: {}, which would take a processor of the node for as long",
+            Trouble::CostlyRules
+        ))),
+        _ => Ok(()),
+    }
 }

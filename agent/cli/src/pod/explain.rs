@@ -2,6 +2,7 @@
 //!
 //! `gather` collects the explanation and `page` prints it, since an explanation may also come from a file.
 
+mod certificates;
 mod gather;
 mod kernel;
 mod page;

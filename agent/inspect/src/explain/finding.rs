@@ -1,5 +1,6 @@
 //! Problems of a pod, each with its evidence and its fix. Each submodule detects one kind.
 
+mod certificate;
 mod deadline;
 mod deletion;
 mod early_start;
@@ -105,6 +106,8 @@ pub enum Id {
     UnknownHelper,
     /// A container waits for the end of a sidecar that waits for the container.
     MutualWait,
+    /// The certificate of a proxy has expired, or its renewal is overdue.
+    CertificateExpires,
     /// usher leaves the pod's network namespace alone.
     Quarantined,
     /// A hold ended without a reply to readiness requests.
@@ -216,6 +219,7 @@ pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
         port_name::find(case),
         Vec::from_iter(native::find(case)),
         Vec::from_iter(stays::find(case)),
+        Vec::from_iter(certificate::find(case)),
         Vec::from_iter(quarantine::find(case)),
         Vec::from_iter(readiness::find(case)),
         Vec::from_iter(deletion::find(case)),

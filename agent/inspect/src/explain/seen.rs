@@ -11,6 +11,8 @@ use usher_core::{
     settings::mode::Mode,
 };
 
+use super::certificate::Certificate;
+
 /// The limits of a command line.
 const WORDS: usize = 64;
 const LETTERS: usize = 256;
@@ -34,6 +36,8 @@ pub struct Seen {
     pub attempts: Option<Attempts>,
     /// The chain that redirects outbound connections, if nftables shows one: `ip nat OUTPUT`.
     pub redirect: Option<String>,
+    /// The certificates that Istio's proxy presents; None if they were not requested, or it did not reply.
+    pub certificates: Option<Vec<Certificate>>,
     /// Interfaces, addresses and routes; None if they were not listed.
     pub network: Option<Network>,
     /// The decisions, oldest first; None if neither an agent nor its journal has them.

@@ -10,15 +10,17 @@ use std::{
 use nix::{errno::Errno, sys::socket::AddressFamily};
 use tokio::net::TcpStream;
 use usher_client::error_chain::chain;
-use usher_core::worker::{MAX_EVALUATIONS, Trouble};
 use usher_inspect::http::url::Host;
-use usher_sys::net::{link::Links, netlink::Protocol, netns::Netns, nft, tcp};
+use usher_sys::net::{link::Links, netns::Netns, tcp};
 
 use super::Args;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::{listener::listeners, pod_network::pod_network},
+    network::{
+        listener::listeners,
+        pod_network::{pod_network, refuse_costly_rules},
+    },
 };
 
 /// Number of listening ports that an error names.
@@ -140,19 +142,4 @@ fn has(netns: &Netns, address: IpAddr) -> Result<bool, Failure> {
         .and_then(|links| links.addresses())
         .map_err(|error| Failure::refused(chain(&error)))?;
     Ok(own.contains(&address.to_canonical()))
-}
-
-/// A packet passes the pod's own rules within the system call that sends it, and nothing interrupts that.
-fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
-    let cost = netns
-        .netlink(Protocol::Netfilter)
-        .ok()
-        .and_then(|socket| nft::cost(&socket).ok());
-    match cost {
-        Some(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Failure::refused(format!(
-            "{pod}: {}, which would take a processor of the node for as long",
-            Trouble::CostlyRules
-        ))),
-        _ => Ok(()),
-    }
 }

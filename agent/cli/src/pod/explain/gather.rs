@@ -17,7 +17,7 @@ use usher_inspect::{
     pod_selector::{self, Candidate},
 };
 
-use super::kernel;
+use super::{certificates, kernel};
 use crate::{
     data_source::{
         DataSource,
@@ -73,7 +73,9 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
         timeline: timeline(source, &uid).await,
         ..kernel::inspect(node, target.as_ref(), &mut gaps)
     };
+    let sockets = seen.sockets.as_deref();
     let seen = Seen {
+        certificates: certificates::query(node, target.as_ref(), sockets).await,
         now_ms: node.now_ms(),
         ..seen
     };

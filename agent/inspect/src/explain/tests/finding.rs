@@ -1,5 +1,6 @@
 //! The conditions, the evidence and the text of each finding.
 
+mod certificate;
 mod decided;
 mod early_start;
 mod end;
