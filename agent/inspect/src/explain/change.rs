@@ -7,7 +7,7 @@ use usher_core::{
     settings::{annotation, mode::Mode},
 };
 
-use super::{Case, case::names, facts::Container, finding::unknown_helper};
+use super::{Case, case::names, facts::Container, finding::end::unknown_helper};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

@@ -2,9 +2,8 @@
 
 mod certificate;
 mod deadline;
-mod deletion;
 mod early_start;
-mod exit_code;
+pub(super) mod end;
 mod init_container;
 mod metadata;
 mod native;
@@ -12,17 +11,14 @@ pub(super) mod own_hold;
 mod port_name;
 mod probe;
 mod quarantine;
-mod quit_endpoint;
 mod readiness;
-mod shell;
 mod sidecar_state;
-pub(super) mod stays;
-pub(super) mod unknown_helper;
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use usher_core::decision::timeline::Entry;
 
+use self::end::{deletion, exit_code, quit_endpoint, shell, stays, unknown_helper};
 use super::{Case, date::clock};
 
 /// The source of evidence about what a node cannot show.

@@ -6,7 +6,7 @@ use super::{
     Case, Finding, Id,
     case::names,
     facts::Container,
-    finding::{stays, unknown_helper},
+    finding::end::{stays, unknown_helper},
 };
 
 /// A pod with an app that ended for good, and with containers that keep the pod.

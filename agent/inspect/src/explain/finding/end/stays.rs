@@ -74,7 +74,7 @@ fn gave_up(case: &Case<'_>) -> bool {
         .is_some()
 }
 
-pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let finished = case.finished_ms()?;
     let mut containers = case.facts.containers.iter();
     if let Some(container) = containers.find(|container| outlives(case, container)) {

@@ -15,7 +15,7 @@ use crate::explain::{
 
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"];
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
     // Then the sandbox's process is the first one.
     if case.facts.shares_processes {
         return Vec::new();

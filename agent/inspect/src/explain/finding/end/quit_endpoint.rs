@@ -28,7 +28,7 @@ struct Off {
     how: String,
 }
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
     if !case.finishes() || case.is_over() {
         return Vec::new();
     }

@@ -17,7 +17,7 @@ const OUT_OF_MEMORY: &str = "OOMKilled";
 /// 128 and the number of `SIGKILL` and `SIGTERM`.
 const SIGNALS: [i64; 2] = [137, 143];
 
-pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
     let failed = case
         .apps()
         .any(|app| app.newest_end().is_some_and(|end| end.code != 0));

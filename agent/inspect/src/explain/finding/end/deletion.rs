@@ -5,7 +5,7 @@ use usher_core::{decision::timeline::Detail, settings::annotation};
 use super::{Finding, Id, Severity};
 use crate::explain::{Case, case::names};
 
-pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.pod.deleting || case.apps().any(|app| app.runs()) {
         return None;
     }

@@ -21,7 +21,7 @@ const LONG_MS: u64 = 300_000;
 /// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
 const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
 
-pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let (ended, running) = split(case)?;
     let finished = ended.iter().filter_map(|(_, end)| end.finished_ms).max()?;
     let since = case.seen.now_ms.saturating_sub(finished);
