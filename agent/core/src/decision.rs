@@ -173,7 +173,19 @@ pub enum Kind {
         /// How long it was held.
         held: Duration,
     },
-    /// A sidecar that had its stop signal late ran until the end of the pod's grace period.
+    /// The stop signal of an app waits for its pre-stop time.
+    PreStopHeld,
+    /// An app has received the stop signal that waited.
+    PreStopReleased {
+        why: linger::Released,
+        /// How long it was held.
+        held: Duration,
+    },
+    /// The stop signal of an app cannot be held although the pod requests it.
+    PreStopUnsupported {
+        reason: String,
+    },
+    /// A container that had its stop signal late ran until the end of the pod's grace period.
     LingerKilled,
     /// In observe mode: a sidecar of a deleted pod ended before the last app.
     WouldLinger {

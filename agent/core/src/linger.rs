@@ -4,6 +4,7 @@
 //! kernel asks the *holder* process before that open, and the holder holds the first such command ([`StopGate`]). The
 //! engine decides which sidecars linger, and when each command continues (`review`).
 
+mod candidate;
 mod command;
 mod gate;
 mod late;
@@ -14,7 +15,7 @@ pub(crate) mod state;
 
 use std::{fmt, time::Duration};
 
-pub(crate) use self::policy::{limit, longest};
+pub(crate) use self::policy::{limit, longest, pre_stop};
 pub use self::{
     command::{LONGEST_COMMAND, StopCommand},
     gate::StopGate,
@@ -27,6 +28,7 @@ use crate::base::{duration, id::ContainerId};
 pub struct Stop {
     pub id: ContainerId,
     pub container: String,
+    pub is_app: bool,
     /// Limit of the hold, from the moment that the signal waits.
     pub limit: Duration,
 }
@@ -93,6 +95,20 @@ impl fmt::Display for Released {
             Self::HolderEnded => "the process that held it ended",
         })
     }
+}
+
+/// The reason of the release of an app's stop signal, with the time.
+pub(crate) fn describe_app(why: Released, held: Duration) -> String {
+    let why = match why {
+        Released::Limit => "its pre-stop time has passed".to_owned(),
+        Released::Deadline => "the rest of the pod's grace period is for the app".to_owned(),
+        Released::SidecarEnded => "the app ended by itself".to_owned(),
+        why => why.to_string(),
+    };
+    format!(
+        "{why}; its stop signal was held for {}",
+        duration::elapsed(held)
+    )
 }
 
 /// The reason of a release, with the time.

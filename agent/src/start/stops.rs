@@ -155,7 +155,7 @@ impl Stops {
                 event
             }
             News::StopArmed { container } => {
-                tracing::info!(container_id = %container, "armed: the first stop signal of the sidecar waits for the apps");
+                tracing::info!(container_id = %container, "armed: the first stop signal of the container waits");
                 None
             }
             _ => None,

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+mod pre_stop;
 mod release;
 mod runtime;
 mod unsupported;

@@ -163,9 +163,12 @@ pub struct Linger {
     pub mode: String,
     pub acts: Acts,
     pub sidecars: Vec<Stop>,
+    /// Apps with a pre-stop time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<Stop>,
 }
 
-/// The stop signal of one sidecar.
+/// The stop signal of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stop {

@@ -148,6 +148,12 @@ impl fmt::Display for Kind {
                 out.write_str("the runtime's stop signal waits until the apps have ended")
             }
             Self::LingerReleased { why, held } => out.write_str(&linger::describe(*why, *held)),
+            Self::PreStopHeld => {
+                out.write_str("the runtime's stop signal waits for the pre-stop time of the app")
+            }
+            Self::PreStopReleased { why, held } => {
+                out.write_str(&linger::describe_app(*why, *held))
+            }
             Self::LingerKilled => out.write_str(
                 "it did not end on its stop signal within the pod's grace period: SIGKILL",
             ),
@@ -157,7 +163,7 @@ impl fmt::Display for Kind {
                 duration::elapsed(*ended_before),
                 annotation::LINGER
             ),
-            Self::LingerUnsupported { reason } => {
+            Self::LingerUnsupported { reason } | Self::PreStopUnsupported { reason } => {
                 write!(out, "its stop signal cannot be held: {reason}")
             }
             Self::OperatorRequest(request) => request.fmt(out),

@@ -8,6 +8,7 @@ mod ladder;
 mod linger;
 mod lists;
 mod operator;
+mod pre_stop;
 mod property;
 mod scenes;
 mod snapshot;

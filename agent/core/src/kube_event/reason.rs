@@ -32,6 +32,7 @@ pub enum Reason {
     StartNotHeld,
     LingerReleasedEarly,
     LingerUnsupported,
+    PreStopUnsupported,
     ModeChanged,
     ConfigurationRejected,
     ConfigurationAccepted,
@@ -209,6 +210,13 @@ impl Reason {
                 Pod,
                 "Linger",
                 "usher cannot hold the stop signal of a sidecar as `usher.dev/linger` requests; the sidecar is stopped together with the apps",
+                "What the note says",
+            ),
+            Self::PreStopUnsupported => (
+                Warning,
+                Pod,
+                "Linger",
+                "usher cannot hold the stop signal of an app as `usher.dev/pre-stop` requests; the app is stopped at once",
                 "What the note says",
             ),
             Self::ModeChanged => (

@@ -123,7 +123,9 @@ impl EventRecorder {
             Kind::InvalidAnnotation(invalid) => {
                 (Reason::InvalidAnnotation, invalid_annotation_note(invalid))
             }
-            Kind::LingerReleased { .. } | Kind::LingerUnsupported { .. } => {
+            Kind::LingerReleased { .. }
+            | Kind::LingerUnsupported { .. }
+            | Kind::PreStopUnsupported { .. } => {
                 return linger::content(decision);
             }
             _ => return hold::content(&self.node, decision),

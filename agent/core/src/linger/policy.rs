@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use crate::{
     base::duration::setting,
     decision::NotApplicable,
-    plan::{Plan, Sidecar},
+    plan::{Plan, SHORTEST_RESERVE, Sidecar},
     pod::spec::Pod,
     recipe::Linger,
     settings::overrides::LingerKind,
@@ -29,7 +29,7 @@ pub enum NoLinger {
 impl fmt::Display for NoLinger {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotRequested => out.write_str("no annotation usher.dev/linger requests it"),
+            Self::NotRequested => out.write_str("no annotation requests it"),
             Self::ExcludedNamespace => {
                 out.write_str("the configuration excludes the pod's namespace")
             }
@@ -37,7 +37,7 @@ impl fmt::Display for NoLinger {
             Self::Recipe => out.write_str("its recipe: it needs its stop signal at once"),
             Self::Grace { grace, reserve } => write!(
                 out,
-                "the pod's grace period of {} leaves no time, because the sidecar needs {}",
+                "the pod's grace period of {} leaves no time, because the container needs {} after its stop signal",
                 setting(*grace),
                 setting(*reserve)
             ),
@@ -77,4 +77,21 @@ pub(crate) fn longest(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Durat
         return Err(NoLinger::Grace { grace, reserve });
     }
     Ok(left)
+}
+
+/// How long the stop signal of an app waits.
+///
+/// # Errors
+/// Why it does not wait.
+pub(crate) fn pre_stop(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
+    let requested = plan.tuning.pre_stop.ok_or(NoLinger::NotRequested)?;
+    if plan.not_ours == Some(NotApplicable::ExcludedNamespace) {
+        return Err(NoLinger::ExcludedNamespace);
+    }
+    let (grace, reserve) = (pod.grace, SHORTEST_RESERVE);
+    let left = grace.saturating_sub(reserve);
+    if left.is_zero() {
+        return Err(NoLinger::Grace { grace, reserve });
+    }
+    Ok(requested.min(left))
 }

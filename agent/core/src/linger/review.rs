@@ -1,9 +1,10 @@
-//! Which stop signals of a pod's sidecars are held, and the result of each.
+//! Which stop signals of a pod's containers are held, and the result of each.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    Released, Stop, StopResult, limit,
+    NoLinger, Released, Stop, StopResult,
+    candidate::{Candidate, candidates},
     state::{Held, Lingers, Progress},
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     },
     decision::Kind,
     engine::action::Action,
-    plan::{SHORTEST_RESERVE, Sidecar},
+    plan::SHORTEST_RESERVE,
     pod::{
         spec::Pod,
         state::runs::{Run, RunState, Runs},
@@ -64,12 +65,9 @@ impl LingerReview<'_> {
     /// When the runtime's state of the next sidecar exists at the latest.
     fn next_created(self, lingers: &Lingers) -> Option<Timestamp> {
         let view = self.view.filter(|_| self.mode == Mode::Enforce)?;
-        let runs = view
-            .plan
-            .sidecars
-            .iter()
-            .filter(|sidecar| limit(&view.spec, &view.plan, sidecar).is_ok())
-            .filter_map(|sidecar| self.runs.newest(&sidecar.name))
+        let runs = candidates(view)
+            .filter(|candidate| candidate.limit.is_ok())
+            .filter_map(|candidate| self.runs.newest(candidate.name))
             .filter(|(id, run)| !lingers.runs.contains_key(*id) && run.state == RunState::Running);
         runs.filter_map(|(_id, run)| created_at(run))
             .filter(|created| *created > self.now)
@@ -105,12 +103,13 @@ impl LingerReview<'_> {
             return Some(Released::SidecarEnded);
         }
         let view = self.view?;
-        let sidecar = self.sidecar(view, id);
         let is_wanted = self.mode == Mode::Enforce
-            && sidecar.is_some_and(|sidecar| limit(&view.spec, &view.plan, sidecar).is_ok());
+            && self
+                .candidate(view, id)
+                .is_some_and(|candidate| candidate.limit.is_ok());
         if !is_wanted {
             Some(Released::NotWanted)
-        } else if !self.app_runs(view) {
+        } else if !held.is_app && !self.app_runs(view) {
             Some(Released::AppsEnded)
         } else if held.is_listed && !view.spec.deleting {
             Some(Released::NotDeleted)
@@ -133,19 +132,16 @@ impl LingerReview<'_> {
         };
         let reserve = self
             .view
-            .and_then(|view| self.sidecar(view, id))
-            .map_or(SHORTEST_RESERVE, Sidecar::reserve);
+            .and_then(|view| self.candidate(view, id))
+            .map_or(SHORTEST_RESERVE, |candidate| candidate.reserve);
         let left = held.grace_left(spec).saturating_sub(reserve);
         Some((held.since + left, Released::Deadline))
     }
 
-    fn sidecar<'view>(self, view: &'view PodView, id: &ContainerId) -> Option<&'view Sidecar> {
+    fn candidate<'view>(self, view: &'view PodView, id: &ContainerId) -> Option<Candidate<'view>> {
         let (_id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
         let name = self.runs.name_of(id, run)?;
-        view.plan
-            .sidecars
-            .iter()
-            .find(|sidecar| sidecar.name == name)
+        candidates(view).find(|candidate| candidate.name == name)
     }
 
     fn wanted(self, lingers: &mut Lingers, actions: &mut Vec<Action>) -> Vec<Stop> {
@@ -163,8 +159,8 @@ impl LingerReview<'_> {
             return Vec::new();
         }
         let mut wanted = Vec::new();
-        for sidecar in &view.plan.sidecars {
-            let Some((id, run)) = self.runs.newest(&sidecar.name) else {
+        for candidate in candidates(view) {
+            let Some((id, run)) = self.runs.newest(candidate.name) else {
                 continue;
             };
             let is_open = match lingers.runs.get(id) {
@@ -175,17 +171,18 @@ impl LingerReview<'_> {
                 Some(Progress::Held(held)) => held.why.is_none(),
                 Some(_) => false,
             };
-            match limit(&view.spec, &view.plan, sidecar) {
+            let (name, is_app) = (candidate.name, candidate.is_app);
+            match candidate.limit {
                 Ok(limit) if is_open => wanted.push(Stop {
                     id: id.clone(),
-                    container: sidecar.name.clone(),
+                    container: name.to_owned(),
+                    is_app,
                     limit,
                 }),
-                Err(why @ super::NoLinger::Grace { .. }) if is_open => {
-                    if lingers.reported.insert(sidecar.name.clone()) {
-                        let reason = why.to_string();
-                        let kind = Kind::LingerUnsupported { reason };
-                        actions.push(view.report(Some(&sidecar.name), kind));
+                Err(why @ NoLinger::Grace { .. }) if is_open => {
+                    if lingers.reported.insert(name.to_owned()) {
+                        let kind = unsupported(is_app, why.to_string());
+                        actions.push(view.report(Some(name), kind));
                     }
                 }
                 Ok(_) | Err(_) => {}
@@ -204,6 +201,13 @@ impl LingerReview<'_> {
         actions: &mut Vec<Action>,
     ) -> bool {
         let before = lingers.runs.get(id).copied();
+        let is_app = match before {
+            Some(Progress::Held(held)) => held.is_app,
+            _ => lingers
+                .wanted
+                .iter()
+                .any(|stop| stop.id == *id && stop.is_app),
+        };
         let mut report = |kind| {
             actions.push(Action::report(self.uid, self.spec, Some(name), kind, None));
         };
@@ -211,7 +215,7 @@ impl LingerReview<'_> {
             StopResult::Unsupported(reason) => {
                 lingers.runs.insert(id.clone(), Progress::Over);
                 if lingers.reported.insert(name.to_owned()) {
-                    report(Kind::LingerUnsupported { reason });
+                    report(unsupported(is_app, reason));
                 }
             }
             StopResult::Held { at } => {
@@ -222,10 +226,15 @@ impl LingerReview<'_> {
                         since: self.now,
                         at,
                         is_listed,
+                        is_app,
                         why: None,
                     }),
                 );
-                report(Kind::LingerHeld);
+                report(if is_app {
+                    Kind::PreStopHeld
+                } else {
+                    Kind::LingerHeld
+                });
                 return !is_listed;
             }
             StopResult::Released { held, at_limit } => {
@@ -244,15 +253,13 @@ impl LingerReview<'_> {
                 } else {
                     lingers.runs.insert(id.clone(), after);
                 }
-                report(Kind::LingerReleased { why, held });
+                report(released(is_app, why, held));
             }
             StopResult::Lost => {
                 if let Some(Progress::Held(held)) = before {
                     lingers.runs.insert(id.clone(), self.released(&held));
-                    report(Kind::LingerReleased {
-                        why: Released::HolderEnded,
-                        held: self.now.since(held.since),
-                    });
+                    let time = self.now.since(held.since);
+                    report(released(is_app, Released::HolderEnded, time));
                 }
             }
         }
@@ -266,6 +273,22 @@ impl LingerReview<'_> {
         lingers
             .runs
             .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));
+    }
+}
+
+fn unsupported(is_app: bool, reason: String) -> Kind {
+    if is_app {
+        Kind::PreStopUnsupported { reason }
+    } else {
+        Kind::LingerUnsupported { reason }
+    }
+}
+
+fn released(is_app: bool, why: Released, held: Duration) -> Kind {
+    if is_app {
+        Kind::PreStopReleased { why, held }
+    } else {
+        Kind::LingerReleased { why, held }
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) struct Held {
     pub(super) at: Duration,
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
+    pub(super) is_app: bool,
     /// The release was ordered, for this reason.
     pub(super) why: Option<Released>,
 }

@@ -18,6 +18,9 @@ pub const HOLD: &str = "usher.dev/hold";
 /// until the apps have ended, for at most that time.
 pub const LINGER: &str = "usher.dev/linger";
 
+/// On a pod or a Namespace: how long the stop signals of a deleted pod's apps wait.
+pub const PRE_STOP: &str = "usher.dev/pre-stop";
+
 /// On a pod or a Namespace: how long connections wait at most.
 pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
 
@@ -81,7 +84,7 @@ const WAITS: &[&str] = &["500ms", "5s", "1m30s"];
 const NODE: &[Holder] = &[Holder::Node];
 const PODS: &[Holder] = &[Holder::Namespace, Holder::Pod];
 
-pub const KNOWN: [Known; 15] = [
+pub const KNOWN: [Known; 16] = [
     Known {
         key: MODE,
         on: NODE,
@@ -192,6 +195,13 @@ pub const KNOWN: [Known; 15] = [
         values: &["true", "false", "20s"],
         default: None,
         meaning: "Whether the stop signal of the sidecars waits until the apps of the deleted pod have ended, and for how long at most",
+    },
+    Known {
+        key: PRE_STOP,
+        on: PODS,
+        values: &["10s", "false"],
+        default: Some("false"),
+        meaning: "For how long the stop signal of the apps waits when the pod is deleted, as part of its grace period",
     },
 ];
 

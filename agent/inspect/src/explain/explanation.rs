@@ -221,6 +221,10 @@ fn modes(case: &Case<'_>) -> Vec<String> {
             modes.linger, modes.linger_source
         )
     });
+    let pre_stop = case.plan.tuning.pre_stop.map(|time| {
+        let place = case.opt_out(annotation::PRE_STOP);
+        format!("pre-stop: {} ({place})", setting(time))
+    });
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [
         Some(format!("quit: {} ({})", modes.quit, modes.quit_source)),
@@ -228,6 +232,7 @@ fn modes(case: &Case<'_>) -> Vec<String> {
         no_quit.map(|place| format!("quit: false ({place})")),
         no_hold.map(|place| format!("hold: false ({place})")),
         linger,
+        pre_stop,
     ]
     .into_iter()
     .flatten()

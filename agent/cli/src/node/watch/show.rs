@@ -134,6 +134,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::StartNotHeld
         | Detail::LingerUnsupported
         | Detail::LingerKilled
+        | Detail::PreStopUnsupported
         | Detail::WouldLinger
         | Detail::WouldQuit
         | Detail::WouldQuitOnDeletion
@@ -142,7 +143,8 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::SidecarEnded { .. }
         | Detail::HoldReleased { .. }
         | Detail::StartReleased { .. }
-        | Detail::LingerReleased { .. } => Tone::Good,
+        | Detail::LingerReleased { .. }
+        | Detail::PreStopReleased { .. } => Tone::Good,
         Detail::OperatorRequest => Tone::Strong,
         Detail::NotApplicable | Detail::Waiting | Detail::NotHeld | Detail::LeftToKubelet => {
             Tone::Faint
@@ -155,6 +157,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::HoldAdopted { .. }
         | Detail::StartHeld { .. }
         | Detail::LingerHeld
+        | Detail::PreStopHeld
         | Detail::Unknown { .. } => Tone::Plain,
     }
 }

@@ -193,6 +193,19 @@ fn hold(hold: &Hold, table: &mut Table) {
 
 fn linger(linger: &Linger, table: &mut Table) {
     table.note(acts("linger", linger.acts, &linger.mode));
+    for stop in &linger.apps {
+        let container = &stop.container;
+        table.note(match (stop.limit_ms, &stop.why) {
+            (Some(limit), _) => format!(
+                "  when the pod is deleted, the stop signal of app {container} waits for {}",
+                time(limit)
+            ),
+            (None, why) => format!(
+                "  the stop signal of app {container} does not wait: {}",
+                why.as_deref().unwrap_or_default()
+            ),
+        });
+    }
     for stop in &linger.sidecars {
         let container = &stop.container;
         let text = match (stop.limit_ms, &stop.why) {

@@ -91,6 +91,12 @@ pub enum Detail {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
     },
+    PreStopHeld,
+    PreStopReleased {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ms: Option<u64>,
+    },
+    PreStopUnsupported,
     LingerKilled,
     WouldLinger,
     LingerUnsupported,
@@ -192,6 +198,11 @@ impl From<&Kind> for Detail {
             Kind::LingerReleased { held, .. } => Self::LingerReleased {
                 held_ms: millis(*held),
             },
+            Kind::PreStopHeld => Self::PreStopHeld,
+            Kind::PreStopReleased { held, .. } => Self::PreStopReleased {
+                held_ms: millis(*held),
+            },
+            Kind::PreStopUnsupported { .. } => Self::PreStopUnsupported,
             Kind::LingerKilled => Self::LingerKilled,
             Kind::WouldLinger { .. } => Self::WouldLinger,
             Kind::LingerUnsupported { .. } => Self::LingerUnsupported,

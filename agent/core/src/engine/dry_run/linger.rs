@@ -1,9 +1,11 @@
 //! Which stop signals usher would hold.
 
+use std::time::Duration;
+
 use super::ms;
 use crate::{
     admin::{Acts, Linger, Stop},
-    linger,
+    linger::{self, NoLinger},
     pod::view::PodView,
     settings::{mode::Mode, overrides::LingerKind},
 };
@@ -11,19 +13,22 @@ use crate::{
 /// None where the pod does not request it.
 pub(super) fn forecast(view: &PodView) -> Option<Linger> {
     let plan = &view.plan;
-    if matches!(plan.tuning.linger, LingerKind::Unset | LingerKind::No) {
+    let lingers = !matches!(plan.tuning.linger, LingerKind::Unset | LingerKind::No);
+    let has_pre_stop = plan.tuning.pre_stop.is_some();
+    if !lingers && !has_pre_stop {
         return None;
     }
-    let sidecars = plan.sidecars.iter().map(|sidecar| {
-        let limit = linger::limit(&view.spec, plan, sidecar);
-        Stop {
-            container: sidecar.name.clone(),
-            limit_ms: limit.as_ref().ok().map(|limit| ms(*limit)),
-            why: limit.err().map(|why| why.to_string()),
-        }
-    });
-    let sidecars: Vec<Stop> = sidecars.collect();
-    let any_waits = sidecars.iter().any(|stop| stop.limit_ms.is_some());
+    let sidecars = plan.sidecars.iter().filter(|_| lingers);
+    let sidecars: Vec<Stop> = sidecars
+        .map(|sidecar| stop(&sidecar.name, linger::limit(&view.spec, plan, sidecar)))
+        .collect();
+    let names = view.spec.containers.iter().map(|one| &one.name[..]);
+    let apps = names.filter(|name| has_pre_stop && plan.is_app(name));
+    let apps: Vec<Stop> = apps
+        .map(|name| stop(name, linger::pre_stop(&view.spec, plan)))
+        .collect();
+    let mut all = sidecars.iter().chain(&apps);
+    let any_waits = all.any(|stop| stop.limit_ms.is_some());
     Some(Linger {
         mode: view.modes.linger.to_string(),
         acts: if any_waits && view.modes.linger == Mode::Enforce {
@@ -32,5 +37,14 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
             Acts::No
         },
         sidecars,
+        apps,
     })
+}
+
+fn stop(container: &str, limit: Result<Duration, NoLinger>) -> Stop {
+    Stop {
+        container: container.to_owned(),
+        limit_ms: limit.as_ref().ok().map(|limit| ms(*limit)),
+        why: limit.err().map(|why| why.to_string()),
+    }
 }

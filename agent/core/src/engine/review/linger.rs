@@ -60,7 +60,7 @@ impl Engine {
             return None;
         }
         let taken = Taken {
-            says: "its sidecars receive their stop signals now".to_owned(),
+            says: "its containers receive their stop signals now".to_owned(),
             ..Taken::default()
         };
         actions.push(crate::engine::operator::accepted(view, order, &taken));

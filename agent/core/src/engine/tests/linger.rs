@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// The wall clock at the start of every stage.
-const NOON: Duration = Duration::from_secs(1_700_000_000);
+pub(super) const NOON: Duration = Duration::from_secs(1_700_000_000);
 /// The default grace period of 30 s less 2 s and the 5 s that Istio's proxy takes.
 const ARMED: &str = "stops [istio-proxy 23s]";
 const HELD: &str = "istio-proxy linger-held";
 const RELEASED: &str = "istio-proxy linger-released";
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -36,7 +36,7 @@ fn requested() -> Pod {
     annotated(pod(RestartPolicy::Always, &["app"]), "true")
 }
 
-fn stage(linger: Mode, spec: Pod) -> Stage {
+pub(super) fn stage(linger: Mode, spec: Pod) -> Stage {
     let mut stage = Stage::new(Mode::Off, spec);
     stage.hold_mode = linger;
     stage.mode(Mode::Off);
@@ -79,7 +79,7 @@ impl Stage {
     }
 
     /// The API server has accepted the deletion, `ago` before noon.
-    fn delete(&mut self, grace: u64, ago: u64) {
+    pub(super) fn delete(&mut self, grace: u64, ago: u64) {
         self.spec.deleting = true;
         self.spec.grace = seconds(grace);
         self.spec.deletion_expires = Some(NOON + seconds(grace) - seconds(ago));

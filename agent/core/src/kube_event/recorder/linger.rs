@@ -33,6 +33,14 @@ pub(super) fn content(decision: &Decision) -> Option<(Reason, String)> {
             );
             Some((Reason::LingerReleasedEarly, note))
         }
+        Kind::PreStopUnsupported { reason } => {
+            let note = format!(
+                "the stop signal of app {sidecar} cannot wait as {} requests: {}; see docs/linger.md",
+                annotation::PRE_STOP,
+                bounded(reason, QUOTED)
+            );
+            Some((Reason::PreStopUnsupported, note))
+        }
         Kind::LingerUnsupported { reason } => {
             let note = format!(
                 "the stop signal of sidecar {sidecar} cannot wait for the apps as {} requests: {}; see docs/linger.md",

@@ -1,0 +1,39 @@
+//! The containers of a pod with stop signals that may wait: sidecars that linger, and apps with a pre-stop time.
+
+use std::time::Duration;
+
+use super::{NoLinger, limit, pre_stop};
+use crate::{
+    plan::{SHORTEST_RESERVE, Sidecar},
+    pod::view::PodView,
+};
+
+#[derive(Debug)]
+pub(super) struct Candidate<'view> {
+    pub(super) name: &'view str,
+    pub(super) is_app: bool,
+    /// How long its stop signal may be held.
+    pub(super) limit: Result<Duration, NoLinger>,
+    /// The part of the grace period that it needs after its stop signal.
+    pub(super) reserve: Duration,
+}
+
+/// All of them, including those whose stop signals do not wait.
+pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
+    let sidecars = view.plan.sidecars.iter().map(|sidecar| Candidate {
+        name: &sidecar.name,
+        is_app: false,
+        limit: limit(&view.spec, &view.plan, sidecar),
+        reserve: Sidecar::reserve(sidecar),
+    });
+    let names = view.spec.containers.iter().map(|one| one.name.as_str());
+    let apps = names
+        .filter(|name| view.plan.is_app(name))
+        .map(|name| Candidate {
+            name,
+            is_app: true,
+            limit: pre_stop(&view.spec, &view.plan),
+            reserve: SHORTEST_RESERVE,
+        });
+    sidecars.chain(apps)
+}
