@@ -169,12 +169,13 @@ fn unix_ns(timestamp: &str) -> i128 {
     at.as_nanosecond()
 }
 
-/// Waits until the holder has armed the sidecar of the only pod of a namespace.
+/// Waits until the holder has armed the sidecar of the only pod of a namespace, or its app without one.
 fn wait_armed(lab: &Lab, namespace: &str) {
     let pod = pod(lab, namespace).unwrap();
     let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
-    let sidecar = statuses.iter().find(|one| one["name"] != "app").unwrap();
-    let id = sidecar["containerID"].as_str().unwrap();
+    let sidecar = statuses.iter().find(|one| one["name"] != "app");
+    let armed = sidecar.unwrap_or(&statuses[0]);
+    let id = armed["containerID"].as_str().unwrap();
     let id = id.trim_start_matches("containerd://");
     until("an armed sidecar", || {
         let is_armed = |line: &lab::Line| {
@@ -239,4 +240,47 @@ fn sidecar_that_ignores_its_signal_ends_with_the_grace_period() {
     assert!(reason.starts_with("no app of the pod runs"), "{reason}");
     lab.decided(&namespace, "linger-killed");
     assert!(grace < took && took < grace + slack, "{took:?}");
+}
+
+/// As `preStop: sleep 5`, in an image without `sleep`. The app has no sidecar.
+#[test]
+fn stop_signal_of_an_app_waits_for_its_pre_stop_time() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let delay = Duration::from_secs(5);
+    let deletion = |namespace: &str, annotations: &[(&str, &str)]| {
+        let args = [
+            "--listen",
+            "8080",
+            "--term-delay",
+            "1ms",
+            "--term-code",
+            "0",
+        ];
+        let containers = [app_container("app", &args)];
+        let pod = workload::pod("pod", namespace, "Always", &containers);
+        lab.cluster.apply(&with(pod, GRACE, annotations)).unwrap();
+        container_runs(&lab, namespace, "app");
+        if !annotations.is_empty() {
+            wait_armed(&lab, namespace);
+        }
+        Deletion::begin(&lab, namespace).end()
+    };
+    let delayed = lab.namespace("pre-stop");
+    let plain = lab.namespace("pre-stop-not-requested");
+    let (took, _log) = deletion(&delayed, &[("usher.dev/pre-stop", "5s")]);
+    let (plain_took, _log) = deletion(&plain, &[]);
+    assert!(plain_took < delay, "{plain_took:?}");
+    assert!(
+        delay < took && took < delay + plain_took + delay,
+        "{took:?}, plain {plain_took:?}"
+    );
+    let released = lab.decided(&delayed, "pre-stop-released");
+    let reason = released.text("reason");
+    assert!(
+        reason.starts_with("its pre-stop time has passed"),
+        "{reason}"
+    );
+    assert_eq!(lab.count(&plain, "pre-stop-held"), 0);
 }
