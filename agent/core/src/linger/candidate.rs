@@ -18,7 +18,7 @@ pub(super) struct Candidate<'view> {
     pub(super) reserve: Duration,
 }
 
-/// All of them, including those whose stop signals do not wait.
+/// Those for which the pod requests it, including those whose stop signals cannot wait.
 pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
     let sidecars = view.plan.sidecars.iter().map(|sidecar| Candidate {
         name: &sidecar.name,
@@ -35,5 +35,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
             limit: pre_stop(&view.spec, &view.plan),
             reserve: SHORTEST_RESERVE,
         });
-    sidecars.chain(apps)
+    sidecars
+        .chain(apps)
+        .filter(|candidate| candidate.limit != Err(NoLinger::NotRequested))
 }

@@ -28,6 +28,7 @@ impl LingerReview<'_> {
         if view.plan.tuning.linger == LingerKind::No {
             return false;
         }
+        self.forget_ended(lingers);
         if self.app_runs(view) {
             return self.record_ends(view, lingers);
         }

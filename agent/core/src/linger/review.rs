@@ -268,7 +268,7 @@ impl LingerReview<'_> {
     }
 
     /// Forgets the runs that are gone.
-    fn forget_ended(self, lingers: &mut Lingers) {
+    pub(super) fn forget_ended(self, lingers: &mut Lingers) {
         let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
         lingers
             .runs
