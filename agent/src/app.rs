@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
-use usher_client::{crash_point, error_chain::chain, run_dir};
+use usher_client::{crash_point, error_chain::chain, platform, run_dir};
 use usher_core::{
     Event,
     base::id::{NetnsId, Pid},
@@ -90,6 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             probes,
             http,
             plugin,
+            // Here, because the service thread may not read the host's root directory.
+            platform: platform::detect(&args.node.kubelet.host_root),
             kubelet,
             reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
             config,

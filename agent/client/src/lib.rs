@@ -7,6 +7,7 @@
 //! | [`api_server`] | client of the API server |
 //! | [`run_dir`] | files and sockets in the run directory |
 //! | [`install`] | the CNI plugin's binary and its entry in the network configuration: install, check, remove |
+//! | [`platform`] | the chart's preset for this node |
 //! | [`cleanup`] | removal of everything that usher has on a node, with the primitives of [`install`] |
 //! | [`backoff`], [`error_chain`], [`crash_point`] | retry times, errors in one line, places where tests stop the agent |
 //!
@@ -23,4 +24,5 @@ pub mod error_chain;
 pub mod install;
 pub mod kubelet;
 pub mod node_args;
+pub mod platform;
 pub mod run_dir;

@@ -1,4 +1,4 @@
-//! Texts and tables of the node: cgroups, mounts, bundles, networks, taints, sockets, packets.
+//! Texts and tables of the node: cgroups, mounts, bundles, networks, taints, sockets, packets; the platform.
 
 pub mod bundle;
 pub mod cgroup;
@@ -7,5 +7,6 @@ pub mod mountinfo;
 pub mod network;
 pub mod packet;
 pub mod packet_filter;
+pub mod platform;
 pub mod socket;
 pub mod taint;

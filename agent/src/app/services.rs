@@ -52,6 +52,8 @@ pub(super) struct Services<'args> {
     pub(super) http: std::net::TcpListener,
     /// None where the agent does not install the CNI plugin.
     pub(super) plugin: Option<cni::Settings>,
+    /// The chart's preset for this node.
+    pub(super) platform: Option<&'static str>,
     pub(super) kubelet: Kubelet,
     /// The fields of pods that the current configuration reads.
     pub(super) reads: watch::Sender<Reads>,
@@ -234,6 +236,11 @@ impl Services<'_> {
     /// Keeps the CNI plugin installed while the Node's mode needs it.
     fn installer(&self, readiness: &Arc<Readiness>) -> impl Future<Output = ()> + use<> {
         let settings = self.plugin.clone();
+        let platform = self.platform;
+        if settings.is_some() {
+            let why = "the CNI plugin was not checked yet";
+            readiness.set_plugin(Some(why.to_owned()));
+        }
         let is_managed = i64::from(settings.is_some());
         self.reporter.metrics.cni_managed.set(is_managed);
         let mut wanted = self.channels.plugin_wanted.clone();
@@ -249,7 +256,7 @@ impl Services<'_> {
             if wanted.changed().await.is_err() {
                 return pending().await;
             }
-            let installer = Installer::new(settings, wanted, reporter, readiness);
+            let installer = Installer::new(settings, wanted, platform, reporter, readiness);
             installer.serve().await;
         }
     }

@@ -41,7 +41,7 @@ use usher_client::{
         files, removal, step,
     },
 };
-use usher_core::kube_event::NodeCondition;
+use usher_core::{kube_event::NodeCondition, node::platform};
 use usher_sys::files::directory::Places;
 
 use self::state::State;
@@ -58,6 +58,8 @@ const POLL: Duration = Duration::from_secs(30);
 pub(crate) struct Installer {
     settings: Settings,
     wanted: watch::Receiver<bool>,
+    /// The chart's values for failures that other directories would fix.
+    remedy: String,
     reporter: Reporter,
     readiness: Arc<Readiness>,
     binary: Binary,
@@ -89,6 +91,7 @@ impl Installer {
     pub(crate) fn new(
         settings: Settings,
         wanted: watch::Receiver<bool>,
+        platform: Option<&str>,
         reporter: Reporter,
         readiness: Arc<Readiness>,
     ) -> Self {
@@ -96,6 +99,7 @@ impl Installer {
         Self {
             settings,
             wanted,
+            remedy: platform::remedy(platform),
             reporter,
             readiness,
             binary,
@@ -179,9 +183,11 @@ impl Installer {
                 if matches!(error, Error::Changed { .. }) {
                     tracing::debug!(error = %chain(&error), "another process changed a file at the same time");
                 } else {
-                    self.enter(State::Failed {
-                        error: chain(&error),
-                    });
+                    let mut text = chain(&error);
+                    if error.is_about_directories() {
+                        text = format!("{text}; {}", self.remedy);
+                    }
+                    self.enter(State::Failed { error: text });
                 }
                 Some(again)
             }
@@ -263,7 +269,8 @@ impl Installer {
             Situation::Nowhere { why } => {
                 let end = *self.waiting_since.get_or_insert(now) + PATIENCE;
                 if now >= end {
-                    return Outcome::Settled(State::Failed { error: why });
+                    let error = format!("{why}; {}", self.remedy);
+                    return Outcome::Settled(State::Failed { error });
                 }
                 self.backoff.rest();
                 Outcome::RetryAt(end, Some(State::Waiting { why }))
@@ -328,6 +335,15 @@ impl Installer {
             }
             _ => {}
         }
+        self.readiness.set_plugin(match state {
+            State::Installed { .. } | State::Unwanted => None,
+            State::Failed { error } | State::Waiting { why: error } => {
+                Some(format!("the CNI plugin is not installed: {error}"))
+            }
+            State::Absent { name } => {
+                Some(format!("the CNI plugin is not installed yet in {name}"))
+            }
+        });
         if state.is_settled() {
             self.readiness.plugin_settled.store(true, Ordering::Release);
             self.readiness.changed.notify_one();

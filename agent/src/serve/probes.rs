@@ -38,6 +38,8 @@ pub(crate) struct Readiness {
     pub(crate) node_known: AtomicBool,
     /// The CNI plugin is as the Node's mode needs it, or its installation has failed.
     pub(crate) plugin_settled: AtomicBool,
+    /// Why the CNI plugin is not as the Node's mode needs it; None where it is.
+    plugin: Mutex<Option<String>>,
     /// One of these, or the Node, may have changed. One task waits for it.
     pub(crate) changed: Notify,
 }
@@ -49,15 +51,22 @@ impl Readiness {
         all.iter().all(|so| so.load(Ordering::Acquire))
     }
 
-    /// The steps that are missing, for `/readyz`.
-    pub(crate) fn waits(&self) -> Vec<&'static str> {
+    /// Sets why the CNI plugin is not as the Node's mode needs it.
+    pub(crate) fn set_plugin(&self, why: Option<String>) {
+        *self.plugin.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// What the mode promises and is missing, for `/readyz`.
+    pub(crate) fn waits(&self) -> Vec<String> {
         let mut waits = Vec::new();
         if !self.listed.load(Ordering::Acquire) {
-            waits.push("the kubelet has not listed its pods yet");
+            waits.push("the kubelet has not listed its pods yet".to_owned());
         }
         if !self.node_known.load(Ordering::Acquire) {
-            waits.push("the Node's annotations have not been received yet");
+            waits.push("the Node's annotations have not been received yet".to_owned());
         }
+        let plugin = self.plugin.lock();
+        waits.extend(plugin.unwrap_or_else(PoisonError::into_inner).clone());
         waits
     }
 }

@@ -57,9 +57,14 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* A duration such as 90s or 2m, in seconds. */}}
+{{- define "usher.seconds" -}}
+{{- $number := regexFind "^[0-9]+" . | int -}}
+{{- if hasSuffix "m" . }}{{ $number = mul $number 60 }}{{ end -}}
+{{- $number -}}
+{{- end -}}
+
 {{/* The deadline of the Job that cleans the nodes, in seconds: a minute after its own timeout. */}}
 {{- define "usher.leaveDeadline" -}}
-{{- $number := regexFind "^[0-9]+" .Values.leave.timeout | int -}}
-{{- if hasSuffix "m" .Values.leave.timeout }}{{ $number = mul $number 60 }}{{ end -}}
-{{- add $number 60 -}}
+{{- add (include "usher.seconds" .Values.leave.timeout | int) 60 -}}
 {{- end -}}

@@ -29,6 +29,7 @@ impl Host {
             fs::create_dir_all(directory).unwrap();
         }
         let host = Self { networks, plugins };
+        fs::write(host.plugins.join("bridge"), "").unwrap();
         host.write("10-net.conflist", LIST);
         host
     }

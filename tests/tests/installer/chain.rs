@@ -40,6 +40,7 @@ impl Runtime {
         let none = None::<&str>;
         mount(Some("tmpfs"), var, Some("tmpfs"), MsFlags::empty(), none).unwrap();
         let reference = programs::cni_reference().unwrap();
+        fs::remove_file(host.plugins.join("bridge")).unwrap();
         for program in fs::read_dir(&reference).unwrap() {
             let program = program.unwrap();
             symlink(program.path(), host.plugins.join(program.file_name())).unwrap();

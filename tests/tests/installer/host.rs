@@ -32,6 +32,8 @@ impl<'node> Host<'node> {
         for directory in [&networks, &plugins] {
             fs::create_dir_all(directory).unwrap();
         }
+        // The runtime's own, as in its configurations.
+        fs::write(plugins.join("bridge"), "not usher's").unwrap();
         let plugin_log = top.join("plugin.log");
         Self {
             node,

@@ -7,7 +7,7 @@ mod place;
 mod pod;
 
 use clap::{Args as _, FromArgMatches};
-use usher_client::{cni_args::CniArgs, install::settings::Settings};
+use usher_client::{cni_args::CniArgs, install::settings::Settings, platform};
 use usher_core::admin::Origin;
 use usher_inspect::{
     check::{self, Checks, Outcome},
@@ -121,7 +121,8 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     let mut checks = check::kernel::judge(&kernel::look(pods.seen).await);
     checks.extend(check::capability::judge(&kernel::privileges(&source.node)));
     checks.extend(check::node::judge(&place::node(&source.node)));
-    let network = place::network(settings.as_ref(), status.as_ref());
+    let platform = platform::detect(&source.node.args.kubelet.host_root);
+    let network = place::network(settings.as_ref(), status.as_ref(), platform);
     checks.extend(check::cni::judge(network.as_ref()));
     checks.extend(check::kubelet::judge(&pods.found));
     let version = ask::kubelet_version(args.node_name.as_deref()).await;

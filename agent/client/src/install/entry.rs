@@ -79,6 +79,7 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
             name: file.name.clone(),
         });
     };
+    has_plugins_of(settings, &file.name, text)?;
     let steps = match primary.kind {
         Kind::ConfList => step::rewrite(&file.name, &file.bytes, new),
         Kind::Conf => as_list(settings, files, file, new)?,
@@ -86,6 +87,23 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
     Ok(Situation::Absent {
         name: file.name.clone(),
         steps,
+    })
+}
+
+/// A runtime that does not find a plugin of its list starts no pod. So the entry is inserted only if the directory of the
+/// plugin's binary has another plugin of the list.
+fn has_plugins_of(settings: &Settings, conf: &str, text: &str) -> Result<(), Error> {
+    let mut types = conflist::types(text);
+    types.retain(|name| name != PLUGIN && !name.contains('/'));
+    // A link's target is a path of the host, where it may not exist for this process.
+    let is_there = |name: &String| settings.bin_dir.join(name).symlink_metadata().is_ok();
+    if types.is_empty() || types.iter().any(is_there) {
+        return Ok(());
+    }
+    Err(Error::NoPlugins {
+        dir: settings.bin_dir.clone(),
+        conf: settings.conf_dir.join(conf),
+        types: types.join(", "),
     })
 }
 

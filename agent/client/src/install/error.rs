@@ -27,6 +27,14 @@ pub enum Error {
         "{path:?} is another network configuration, where the list made of {made_of:?} has to go"
     )]
     Occupied { path: PathBuf, made_of: String },
+    #[error(
+        "{dir:?} has none of the CNI plugins of {conf:?} ({types}), so the runtime has its plugins elsewhere"
+    )]
+    NoPlugins {
+        dir: PathBuf,
+        conf: PathBuf,
+        types: String,
+    },
     #[error("another process changed {path:?} at the same time")]
     Changed { path: PathBuf },
     #[error("{path:?} still names the plugin, so its binary stays")]
@@ -34,6 +42,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether other directories of the host would help.
+    pub fn is_about_directories(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::NoPlugins { .. })
+    }
+
     /// The error of an operation on a path, for `map_err`.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -14,6 +14,8 @@ mod document;
 mod entry;
 mod error;
 
+use serde_json::Value;
+
 use self::document::{Conf, Document, List};
 pub use self::{
     choice::{Choice, Primary, Skipped, Why, choose},
@@ -65,6 +67,16 @@ pub enum State {
     },
     /// The runtimes cannot use this file, or we cannot.
     Unusable(Error),
+}
+
+/// The types of a configuration's plugins, in order: the names of their binaries. Empty where the text is invalid.
+pub fn types(text: &str) -> Vec<String> {
+    let parsed: Value = serde_json::from_str(text).unwrap_or_default();
+    let name = |plugin: &Value| plugin["type"].as_str().map(str::to_owned);
+    match parsed["plugins"].as_array() {
+        Some(plugins) => plugins.iter().filter_map(name).collect(),
+        None => name(&parsed).into_iter().collect(),
+    }
 }
 
 /// Puts the entry at the end of the list, once; a single configuration becomes a list.

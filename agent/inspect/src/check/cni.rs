@@ -1,9 +1,13 @@
 //! The runtime's network configuration: the file that applies, and usher's plugin in it.
 
-use serde_json::Value;
-use usher_core::cni::{
-    conflist::{self, Entry, Kind, State, choose},
-    protocol::PLUGIN,
+use std::collections::BTreeSet;
+
+use usher_core::{
+    cni::{
+        conflist::{self, Entry, Kind, State, choose},
+        protocol::PLUGIN,
+    },
+    node::platform,
 };
 
 use super::{Check, Question};
@@ -44,6 +48,10 @@ pub struct Found {
     /// The directory of CNI plugins.
     pub bin_dir: String,
     pub bin_writable: Result<(), String>,
+    /// The names of the files there.
+    pub programs: BTreeSet<String>,
+    /// The chart's preset for this node.
+    pub platform: Option<&'static str>,
     /// The configured name of the network configuration, without extension.
     pub stem: Option<String>,
     pub entry: Option<Entry>,
@@ -61,12 +69,13 @@ pub fn judge(found: Option<&Found>) -> Vec<Check> {
         Ok(files) => files,
         Err(error) => {
             let mend = format!(
-                "set the runtime's directory, which is now {dir}: helm upgrade usher ... --set cni.confDir=DIR (grep conf_dir /etc/containerd/config.toml)"
+                "set the runtime's directory, which is now {dir} (grep conf_dir /etc/containerd/config.toml); {}",
+                platform::remedy(found.platform)
             );
             let nothing = "no files";
             return vec![
                 DIRECTORY.failed(error, mend),
-                programs(found),
+                programs(found, &[]),
                 FIRST.skipped(nothing),
                 ENTRY.skipped(nothing),
             ];
@@ -76,13 +85,27 @@ pub fn judge(found: Option<&Found>) -> Vec<Check> {
         Ok(()) => DIRECTORY.ok(dir),
         Err(error) => DIRECTORY.failed(format!("{dir}: {error}"), owner(dir)),
     };
-    let (first, entry) = configuration(found, files);
-    vec![directory, programs(found), first, entry]
+    let (first, entry, chain) = configuration(found, files);
+    vec![directory, programs(found, &chain), first, entry]
 }
 
-fn programs(found: &Found) -> Check {
+/// `chain`: the plugins that the runtime calls.
+fn programs(found: &Found, chain: &[String]) -> Check {
     let dir = &found.bin_dir;
+    let is_foreign = |name: &&String| *name != PLUGIN;
+    let is_elsewhere = chain.iter().any(|name| name != PLUGIN)
+        && !chain
+            .iter()
+            .filter(is_foreign)
+            .any(|name| found.programs.contains(name));
     match &found.bin_writable {
+        Ok(()) if is_elsewhere => PROGRAMS.failed(
+            format!(
+                "{dir} has none of {}, so the runtime has its plugins elsewhere",
+                chain.join(", ")
+            ),
+            platform::remedy(found.platform),
+        ),
         Ok(()) => PROGRAMS.ok(dir),
         Err(error) => PROGRAMS.failed(format!("{dir}: {error}"), owner(dir)),
     }
@@ -95,7 +118,8 @@ fn owner(dir: &str) -> String {
     )
 }
 
-fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
+/// The first file, the entry in it, and the plugins that it names.
+fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Vec<String>) {
     let files: Vec<(&str, &str)> = files
         .iter()
         .map(|(name, text)| (name.as_str(), text.as_str()))
@@ -108,7 +132,11 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
             "fix or remove {}/{} on the node: until then containerd has no network",
             found.conf_dir, stops.name
         );
-        return (FIRST.failed(saw, mend), ENTRY.skipped("see above"));
+        return (
+            FIRST.failed(saw, mend),
+            ENTRY.skipped("see above"),
+            Vec::new(),
+        );
     }
     let Some(primary) = choice.primary else {
         let saw = match (choice.skipped.last(), &found.stem) {
@@ -119,14 +147,21 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
             ),
             (None, None) => format!("there is no network configuration in {}", found.conf_dir),
         };
-        let mend = "install the cluster's network first; if it uses another directory: --set cni.confDir=DIR";
-        return (FIRST.failed(saw, mend), ENTRY.skipped("see above"));
+        let mend = format!(
+            "install the cluster's network first; if it uses another directory: {}",
+            platform::remedy(found.platform)
+        );
+        return (
+            FIRST.failed(saw, mend),
+            ENTRY.skipped("see above"),
+            Vec::new(),
+        );
     };
     let text = files
         .iter()
         .find(|(name, _)| *name == primary.name)
         .map_or("", |(_, text)| *text);
-    let chain = chain(text);
+    let chain = conflist::types(text);
     let saw = format!("{}: {}", primary.name, chain.join(", "));
     let first = if chain.first().is_some_and(|first| first == "multus") && found.stem.is_none() {
         FIRST.warning(
@@ -136,7 +171,8 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check) {
     } else {
         FIRST.ok(saw)
     };
-    (first, entry(found, primary.name, primary.kind, text))
+    let entry = entry(found, primary.name, primary.kind, text);
+    (first, entry, chain)
 }
 
 fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
@@ -179,14 +215,4 @@ fn why(why: &conflist::Why) -> String {
 fn is_candidate(name: &str, stem: Option<&str>) -> bool {
     let own = name.rsplit_once('.').map_or(name, |(own, _)| own);
     stem.is_none_or(|stem| own == stem)
-}
-
-/// The types of its plugins, in order.
-fn chain(text: &str) -> Vec<String> {
-    let parsed: Value = serde_json::from_str(text).unwrap_or_default();
-    let kind = |plugin: &Value| plugin["type"].as_str().unwrap_or("?").to_owned();
-    match parsed["plugins"].as_array() {
-        Some(plugins) => plugins.iter().map(kind).collect(),
-        None => vec![kind(&parsed)],
-    }
 }

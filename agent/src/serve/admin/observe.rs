@@ -94,7 +94,7 @@ async fn status(State(admin): State<Admin>) -> Response {
             pid: std::process::id(),
             up_ms: u64::try_from(admin.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             ready,
-            waits: waits.into_iter().map(str::to_owned).collect(),
+            waits,
         }),
         modes: admin::Modes {
             quit: view.modes.quit.to_string(),

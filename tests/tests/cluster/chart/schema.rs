@@ -39,7 +39,8 @@ const PLATFORMS: [&str; 15] = [
     "bottlerocket",
 ];
 /// Every option that is disabled by default, and one of each value that can be set.
-const EVERYTHING: [&str; 37] = [
+const EVERYTHING: [&str; 38] = [
+    "preflight.enabled=true",
     "global.imageRegistry=registry.example",
     "global.imagePullSecrets[0].name=mirror",
     "commonLabels.team=a",

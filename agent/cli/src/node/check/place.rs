@@ -1,6 +1,7 @@
 //! The directories and files of the node.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -134,7 +135,11 @@ fn has_plugins(bin: &Path) -> bool {
 }
 
 /// The network configurations; None where no plugin is to be installed.
-pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> Option<cni::Found> {
+pub(super) fn network(
+    settings: Option<&Settings>,
+    status: Option<&Status>,
+    platform: Option<&'static str>,
+) -> Option<cni::Found> {
     let settings = settings?;
     let (conf_dir, bin_dir) = (&settings.conf_dir, &settings.bin_dir);
     let files = match fs::read_dir(conf_dir) {
@@ -146,6 +151,8 @@ pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> O
         conf_writable: writable(feature_probe::writable(conf_dir).map(|()| conf_dir.to_owned())),
         bin_writable: writable(feature_probe::writable(bin_dir).map(|()| bin_dir.to_owned())),
         conf_dir: conf_dir.display().to_string(),
+        programs: names(bin_dir),
+        platform,
         bin_dir: bin_dir.display().to_string(),
         stem: settings.stem.clone(),
         entry: Some(settings.entry.clone()),
@@ -154,6 +161,14 @@ pub(super) fn network(settings: Option<&Settings>, status: Option<&Status>) -> O
             _ => Wanted::No,
         }),
     })
+}
+
+/// The names of the entries of a directory.
+fn names(dir: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 fn writable(outcome: io::Result<PathBuf>) -> Result<(), String> {

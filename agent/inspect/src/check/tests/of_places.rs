@@ -20,6 +20,10 @@ pub(super) fn network(files: &[(&str, &str)]) -> cni::Found {
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     cni::Found {
+        programs: ["bridge", "multus", "ptp", "calico", "flannel"]
+            .map(str::to_owned)
+            .into(),
+        platform: None,
         conf_dir: "/etc/cni/net.d".to_owned(),
         files: Ok(files.collect()),
         conf_writable: Ok(()),
@@ -132,6 +136,14 @@ fn directories_that_cannot_be_used() {
     let checks = cni::judge(Some(&unwritable));
     assert!(says(&checks, "network-directory").1.contains("readOnly"));
     assert!(says(&checks, "network-programs").1.contains("cni.binDir"));
+    let elsewhere = cni::Found {
+        programs: ["loopback", "usher-cni"].map(str::to_owned).into(),
+        platform: Some("gke"),
+        ..network(&[("10-a.conflist", LIST)])
+    };
+    let (outcome, mend) = says(&cni::judge(Some(&elsewhere)), "network-programs");
+    assert_eq!(outcome, Outcome::Failed);
+    assert!(mend.contains("--set platform=gke"), "{mend}");
     let away = cni::Found {
         files: Err("ENOENT".to_owned()),
         ..network(&[])

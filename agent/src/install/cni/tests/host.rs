@@ -41,7 +41,7 @@ impl Host {
             dir: tempfile::tempdir().unwrap(),
         };
         fs::create_dir(host.conf_dir()).unwrap();
-        fs::create_dir(host.bin_dir()).unwrap();
+        host.create_bin_dir();
         host.provide("plugin 1");
         host
     }
@@ -59,6 +59,14 @@ impl Host {
 
     pub(super) fn conf_dir(&self) -> PathBuf {
         self.path("net.d")
+    }
+
+    /// With the runtime's own plugins.
+    pub(super) fn create_bin_dir(&self) {
+        fs::create_dir(self.bin_dir()).unwrap();
+        for plugin in ["bridge", "ptp"] {
+            fs::write(self.bin_dir().join(plugin), "not usher's").unwrap();
+        }
     }
 
     pub(super) fn bin_dir(&self) -> PathBuf {
@@ -93,6 +101,7 @@ impl Host {
         let installer = Installer::new(
             settings,
             receiver,
+            None,
             Reporter::new(Arc::new(Metrics::new()), EventSender::disabled("node-1")),
             Arc::default(),
         );

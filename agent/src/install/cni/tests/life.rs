@@ -23,7 +23,7 @@ fn installs_binary_and_entry_and_nothing_else() {
     assert_eq!(host.binary().unwrap(), "plugin 1");
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
     assert_eq!(host.files().len(), 1);
-    assert_eq!(files(&host.bin_dir()).len(), 1);
+    assert_eq!(files(&host.bin_dir()).len(), 3);
     assert_eq!(installer.reporter.metrics.cni_installed.get(), 1);
     assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 0);
 }
@@ -186,7 +186,7 @@ fn uninstallation_leaves_nothing_and_may_be_repeated() {
         host.uninstall().unwrap();
         assert_eq!(host.text(LIST_FILE), LIST);
         assert_eq!(host.files().len(), 1);
-        assert!(files(&host.bin_dir()).is_empty());
+        assert_eq!(files(&host.bin_dir()).len(), 2);
     }
 }
 
@@ -221,7 +221,7 @@ fn symbolic_links_of_directory_and_file() {
 async fn reconciles_after_each_change() {
     let host = Host::new();
     fs::remove_dir(host.conf_dir()).unwrap();
-    fs::remove_dir(host.bin_dir()).unwrap();
+    fs::remove_dir_all(host.bin_dir()).unwrap();
     fs::write(host.path(".usher-cni.7.tmp"), "").unwrap();
     let (installer, wanted) = host.installer_with(&[]);
     let metrics = std::sync::Arc::clone(&installer.reporter.metrics);
@@ -242,7 +242,7 @@ async fn reconciles_after_each_change() {
         .run_until(async {
             let service = tokio::task::spawn_local(installer.serve());
             fs::create_dir(host.conf_dir()).unwrap();
-            fs::create_dir(host.bin_dir()).unwrap();
+            host.create_bin_dir();
             host.write(LIST_FILE, LIST);
             until("appears later", &has_entry).await;
             host.write(LIST_FILE, LIST);

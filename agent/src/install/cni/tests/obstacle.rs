@@ -57,14 +57,26 @@ fn missing_network_is_a_failure_after_a_while() {
     assert!(!is_settled() && events.reasons().is_empty());
     for _ in 0..2 {
         assert_eq!(installer.reconcile(end), None);
-        assert_eq!(error(&installer), "no network configuration");
+        assert!(error(&installer).starts_with("no network configuration; helm upgrade"));
     }
+    assert!(
+        readiness
+            .waits()
+            .iter()
+            .any(|why| why.contains("--set platform=NAME"))
+    );
     assert!(is_settled());
     assert_eq!(events.reasons(), [Reason::CniPluginInstallFailed]);
     host.write(LIST_FILE, LIST);
     let end = settle(&mut installer, end);
     assert_eq!(installer.state, installed(LIST_FILE));
     assert_eq!(events.reasons(), [Reason::CniPluginInstalled]);
+    assert!(
+        !readiness
+            .waits()
+            .iter()
+            .any(|why| why.contains("CNI plugin"))
+    );
     // The next wait takes as long.
     fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
     assert_eq!(installer.reconcile(end + MINUTE), Some(end + 2 * MINUTE));
@@ -113,6 +125,38 @@ fn invalid_file_is_skipped_after_a_while() {
     assert!(
         why.contains("00-broken.conf: not JSON: EOF") && why.contains(LIST_FILE),
         "{why}"
+    );
+}
+
+/// The runtime would start no pod if it did not find a plugin of its list.
+#[test]
+fn directory_without_the_plugins_of_the_list_is_not_the_runtimes() {
+    let host = Host::with(LIST_FILE, LIST);
+    fs::remove_file(host.bin_dir().join("bridge")).unwrap();
+    let mut installer = host.installer();
+    let readiness = Arc::clone(&installer.readiness);
+    let start = Instant::now();
+    assert!(installer.reconcile(start).is_some());
+    assert_eq!(host.text(LIST_FILE), LIST);
+    let reported = error(&installer);
+    assert!(
+        reported.contains("bridge") && reported.contains("cni.binDir"),
+        "{reported}"
+    );
+    assert!(
+        readiness
+            .waits()
+            .iter()
+            .any(|why| why.contains("cni.binDir"))
+    );
+    fs::write(host.bin_dir().join("bridge"), "not usher's").unwrap();
+    settle(&mut installer, start + MINUTE);
+    assert_eq!(installer.state, installed(LIST_FILE));
+    assert!(
+        !readiness
+            .waits()
+            .iter()
+            .any(|why| why.contains("CNI plugin"))
     );
 }
 
@@ -173,7 +217,7 @@ fn missing_source_and_missing_directory_are_reported() {
     assert_eq!(again, start + Duration::from_millis(200));
     assert_eq!(host.text(LIST_FILE), LIST);
     host.provide("plugin");
-    fs::remove_dir(host.bin_dir()).unwrap();
+    fs::remove_dir_all(host.bin_dir()).unwrap();
     let later = installer.reconcile(again).unwrap();
     assert!(
         error(&installer).contains("creating \""),
@@ -181,7 +225,7 @@ fn missing_source_and_missing_directory_are_reported() {
         error(&installer)
     );
     assert_eq!(later, again + Duration::from_millis(400));
-    fs::create_dir(host.bin_dir()).unwrap();
+    host.create_bin_dir();
     assert_eq!(installer.reconcile(later), None);
     assert_eq!(installer.state, installed(LIST_FILE));
 }
@@ -195,7 +239,7 @@ fn entry_is_removed_when_its_binary_cannot_be_restored() {
     fs::remove_dir_all(host.bin_dir()).unwrap();
     let again = installer.reconcile(now).unwrap();
     assert_eq!(host.text(LIST_FILE), LIST);
-    fs::create_dir(host.bin_dir()).unwrap();
+    host.create_bin_dir();
     settle(&mut installer, again);
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
     host.assert_callable();

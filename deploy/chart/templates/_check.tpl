@@ -1,0 +1,115 @@
+{{/* On how many nodes a check runs: preflight.nodes, else every node that can run a pod of the Job now; 1 without a cluster to look
+     at. */}}
+{{- define "usher.checkNodes" -}}
+{{- $count := .Values.preflight.nodes | int -}}
+{{- if eq $count 0 -}}
+{{- $selector := merge (dict "kubernetes.io/os" "linux") .Values.nodeSelector -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- $node := . -}}
+{{- $fits := true -}}
+{{- range $key, $value := $selector -}}
+{{- if ne (get (default (dict) $node.metadata.labels) $key) $value }}{{ $fits = false }}{{ end -}}
+{{- end -}}
+{{- range $node.spec.taints }}{{ if eq .effect "NoExecute" }}{{ $fits = false }}{{ end }}{{ end -}}
+{{- $ready := false -}}
+{{- range (default (dict) $node.status).conditions }}{{ if and (eq .type "Ready") (eq .status "True") }}{{ $ready = true }}{{ end }}{{ end -}}
+{{- if and $fits $ready }}{{ $count = add $count 1 }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- max $count 1 -}}
+{{- end -}}
+
+{{/* What no pod can report: the reasons for which none would be admitted, or could list a node's pods. */}}
+{{- define "usher.checkCluster" -}}
+{{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace -}}
+{{- if $namespace -}}
+{{- $level := get (default (dict) $namespace.metadata.labels) "pod-security.kubernetes.io/enforce" -}}
+{{- if and $level (ne $level "privileged") -}}
+{{- fail (printf "the namespace %s enforces the Pod Security level %s, which admits no agent; run: kubectl label namespace %s --overwrite pod-security.kubernetes.io/enforce=privileged" .Release.Namespace $level .Release.Namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not (include "usher.nodesProxy" .)) (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
+{{- $old := list -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- $version := dig "status" "nodeInfo" "kubeletVersion" "" . -}}
+{{- if and $version (semverCompare "<1.33-0" $version) }}{{ $old = append $old .metadata.name }}{{ end -}}
+{{- end -}}
+{{- if $old -}}
+{{- fail (printf "kubelets before 1.33 require nodes/proxy for their list of pods (%d nodes, such as %s): add --set kubelet.nodesProxy=true" (len $old) (first $old)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The spec of a Job that runs `usher check` on each node, with what the agent has. Of a dict: context, component, account, args. */}}
+{{- define "usher.checkJob" -}}
+{{- $context := .context -}}
+{{- $nodes := include "usher.checkNodes" $context | int -}}
+{{- $own := dict "app.kubernetes.io/name" (default $context.Chart.Name $context.Values.nameOverride) "app.kubernetes.io/instance" $context.Release.Name "app.kubernetes.io/component" .component -}}
+completions: {{ $nodes }}
+parallelism: {{ $nodes }}
+completionMode: Indexed
+{{- if semverCompare ">=1.29-0" $context.Capabilities.KubeVersion.Version }}
+# A failed node does not stop the check of the others.
+backoffLimitPerIndex: 0
+{{- else }}
+backoffLimit: 0
+{{- end }}
+activeDeadlineSeconds: {{ include "usher.seconds" $context.Values.preflight.timeout }}
+template:
+  metadata:
+    labels:
+      {{- toYaml (merge $own (include "usher.unmeshedLabels" $context | fromYaml) $context.Values.commonLabels) | nindent 6 }}
+    annotations:
+      {{- include "usher.unmeshedAnnotations" $context | nindent 6 }}
+  spec:
+    serviceAccountName: {{ .account }}
+    restartPolicy: Never
+    {{- with include "usher.imagePullSecrets" $context }}
+    imagePullSecrets:
+      {{- . | nindent 6 }}
+    {{- end }}
+    {{- with $context.Values.priorityClassName }}
+    priorityClassName: {{ . }}
+    {{- end }}
+    hostPID: true
+    hostNetwork: true
+    nodeSelector:
+      kubernetes.io/os: linux
+      {{- with $context.Values.nodeSelector }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    # Not on nodes that are away.
+    tolerations:
+      - operator: Exists
+        effect: NoSchedule
+    affinity:
+      {{- with $context.Values.affinity.nodeAffinity }}
+      nodeAffinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      # One pod on each node.
+      podAntiAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          - topologyKey: kubernetes.io/hostname
+            labelSelector:
+              matchLabels:
+                {{- toYaml $own | nindent 16 }}
+    terminationGracePeriodSeconds: 1
+    containers:
+      - name: check
+        image: {{ include "usher.image" $context }}
+        imagePullPolicy: {{ $context.Values.image.pullPolicy }}
+        command: [/usher]
+        args: {{ toJson .args }}
+        env:
+          {{- include "usher.agentEnv" $context | nindent 10 }}
+        securityContext:
+          {{- include "usher.agentSecurityContext" $context | nindent 10 }}
+        resources:
+          requests: {cpu: 10m, memory: 16Mi}
+          limits: {memory: 96Mi}
+        volumeMounts:
+          {{- include "usher.agentVolumeMounts" $context | nindent 10 }}
+    volumes:
+      {{- include "usher.agentVolumes" $context | nindent 6 }}
+{{- end -}}
