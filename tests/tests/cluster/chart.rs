@@ -6,7 +6,9 @@
 mod deleted;
 mod install;
 mod load;
+mod own_certificate;
 mod policy;
+mod preflight;
 mod release;
 mod remains;
 mod schema;

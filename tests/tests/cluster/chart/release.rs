@@ -27,6 +27,13 @@ impl Release {
         release
     }
 
+    /// Installs values with which Helm fails. Returns its error.
+    pub(super) fn rejected(lab: &'static Lab, values: &[&str]) -> (Self, String) {
+        let release = Self::prepare(lab);
+        let installed = release.run(&["install", USHER, CHART, "--wait"], values, "60s");
+        (release, installed.unwrap_err())
+    }
+
     fn prepare(lab: &'static Lab) -> Self {
         let cluster = &lab.cluster;
         let delete = ["delete", "-f", MANIFEST, "--ignore-not-found", "--wait"];
@@ -48,6 +55,10 @@ impl Release {
 
     /// Helm's output, with the image and more values.
     pub(super) fn helm(&self, args: &[&str], values: &[&str]) -> String {
+        self.run(args, values, "180s").unwrap()
+    }
+
+    fn run(&self, args: &[&str], values: &[&str], timeout: &str) -> Result<String, String> {
         let image = [
             format!("image.repository={IMAGE}"),
             format!("image.tag={TAG}"),
@@ -56,8 +67,8 @@ impl Release {
         let values = [&image, values].concat();
         let sets = values.iter().flat_map(|value| ["--set", value]);
         let mut helm = helm(&self.lab.cluster);
-        helm.args(args).args(["--timeout", "180s"]).args(sets);
-        output(&mut helm).unwrap()
+        helm.args(args).args(["--timeout", timeout]).args(sets);
+        output(&mut helm).map_err(|error| format!("{error:#}"))
     }
 
     /// The same for commands that accept no values.
