@@ -221,6 +221,9 @@ fn each_network_problem_is_reported() {
     let (code, checks) = host.check(&node, &["--pre"]);
     assert_eq!(code, Some(1), "{checks:#}");
     expect(&checks, "network-entry", "failed", "rollout restart");
+    fs::remove_file(host.plugins.join("bridge")).unwrap();
+    let (_, checks) = host.check(&node, &["--pre"]);
+    expect(&checks, "network-programs", "failed", "cni.binDir");
     host.write("05-broken.conflist", "{");
     let (_, checks) = host.check(&node, &["--pre"]);
     expect(
