@@ -9,7 +9,8 @@
 //! | [`install`] | the CNI plugin's binary and its entry in the network configuration: install, check, remove |
 //! | [`platform`] | the chart's preset for this node |
 //! | [`cleanup`] | removal of everything that usher has on a node, with the primitives of [`install`] |
-//! | [`backoff`], [`error_chain`], [`crash_point`] | retry times, errors in one line, places where tests stop the agent |
+//! | [`backoff`], [`wall_clock`] | retry times, the time of the day |
+//! | [`error_chain`], [`crash_point`] | errors in one line, places where tests stop the agent |
 //!
 //! [`install`] and [`cleanup`] are two directions of one thing: `install` has the operations on the host's CNI
 //! directories, for the agent that keeps the plugin installed and for `cleanup`. `cleanup` adds tables, sockets and files
@@ -26,3 +27,4 @@ pub mod kubelet;
 pub mod node_args;
 pub mod platform;
 pub mod run_dir;
+pub mod wall_clock;

@@ -15,7 +15,7 @@ mod text;
 pub use self::{
     condition::NodeCondition,
     queue::{ApiRequest, ApiResult, Next, Queue},
-    reason::{EventType, Meaning, Reason, Target},
+    reason::{EventType, Fields, Meaning, Reason, Target},
     recorder::EventRecorder,
 };
 

@@ -11,12 +11,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
 use kube::Client;
 use tokio::sync::mpsc;
-use usher_client::crash_point;
+use usher_client::{crash_point, wall_clock};
 use usher_core::{
     base::time::Timestamp,
     kube_event::{ApiRequest, ApiResult, Next, NodeCondition, Notice, Queue},
@@ -221,10 +221,7 @@ impl EventPublisher {
 }
 
 fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-    })
+    u64::try_from(wall_clock::since_epoch().as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

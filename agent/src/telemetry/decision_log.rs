@@ -11,7 +11,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -20,6 +20,7 @@ use usher_client::{
     crash_point,
     error_chain::chain,
     run_dir::{self, TIMELINE},
+    wall_clock,
 };
 use usher_core::{
     Decision,
@@ -65,7 +66,7 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn now(decision: Decision) -> Self {
         Self {
-            at_ms: now_ms(),
+            at_ms: wall_clock::now_ms(),
             decision,
         }
     }
@@ -289,13 +290,6 @@ impl Recorder {
             "could not write the timeline's journal, retrying; an agent restarted meanwhile does not know the decisions"
         );
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
 }
 
 fn log(kind: &Kind, entry: &Entry) {

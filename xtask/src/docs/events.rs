@@ -10,17 +10,12 @@ pub(super) fn reasons() -> String {
 }
 
 fn row(reason: Reason) -> [String; 5] {
-    let Meaning {
-        event_type,
-        target,
-        when,
-        remedy,
-        action: _,
-    } = reason.meaning();
+    let fields = reason.fields();
+    let Meaning { when, remedy } = reason.meaning();
     [
         code(reason.into_str()),
-        event_type.into_str().to_owned(),
-        target.into_str().to_owned(),
+        fields.event_type.into_str().to_owned(),
+        fields.target.into_str().to_owned(),
         when.to_owned(),
         remedy.to_owned(),
     ]
@@ -38,7 +33,7 @@ mod tests {
         let page = std::fs::read_to_string(path).unwrap();
         for reason in Reason::ALL {
             let name = reason.into_str();
-            let warns = reason.meaning().event_type == EventType::Warning;
+            let warns = reason.fields().event_type == EventType::Warning;
             let found = page.lines().any(|line| {
                 line.starts_with("### ") && line.split([' ', '`', ',']).any(|word| word == name)
             });

@@ -6,9 +6,9 @@ pub(crate) mod scene;
 mod survey;
 mod target;
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
-use usher_client::{error_chain::chain, kubelet::Kubelet, node_args::NodeArgs};
+use usher_client::{error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock};
 use usher_core::{
     base::id::{Pid, PodUid},
     pod::list::{PodList, Selection},
@@ -51,11 +51,7 @@ impl Node {
 
     /// Milliseconds since 1970-01-01T00:00:00Z: now, or the time of the shared survey.
     pub(crate) fn now_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = since.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        });
-        self.at_ms.unwrap_or(now)
+        self.at_ms.unwrap_or_else(wall_clock::now_ms)
     }
 
     /// The shared survey, or a new one.

@@ -4,9 +4,9 @@ use std::{
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
+use usher_client::wall_clock;
 use usher_inspect::sysdump::measure;
 
 use super::exec::Streams;
@@ -108,9 +108,7 @@ pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
 
 /// The file of a sysdump in this directory.
 pub(super) fn dump_name(node: Option<&str>) -> PathBuf {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
-    let time = measure::file_name_time(now);
+    let time = measure::file_name_time(wall_clock::now_ms());
     let node = node.map(|node| format!("{node}-")).unwrap_or_default();
     format!("usher-sysdump-{node}{time}.tar.gz").into()
 }

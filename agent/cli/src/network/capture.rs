@@ -12,19 +12,13 @@ mod outcome;
 mod owner;
 mod session;
 
-use std::{
-    io,
-    os::fd::OwnedFd,
-    path::Path,
-    thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{io, os::fd::OwnedFd, path::Path, thread, time::Duration};
 
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
-use usher_client::error_chain::chain;
+use usher_client::{error_chain::chain, wall_clock};
 use usher_inspect::text::printable::clean;
 use usher_sys::net::packet::{self, SMALLEST_ROOM, Tap};
 
@@ -137,6 +131,5 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
+    wall_clock::since_epoch().as_nanos() as u64
 }

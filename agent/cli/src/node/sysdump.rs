@@ -11,9 +11,10 @@ mod text;
 use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use usher_client::wall_clock;
 use usher_core::base::duration;
 use usher_inspect::sysdump::measure::{self, size_text};
 
@@ -86,7 +87,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
 }
 
 async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
-    let at_ms = args.at.unwrap_or_else(now);
+    let at_ms = args.at.unwrap_or_else(wall_clock::now_ms);
     let destination = destination(args, at_ms)?;
     let mut source = DataSource::open_quietly(global).await?;
     let mut collection = Collection::new(at_ms, args.size, args.timeout, &source.node);
@@ -157,11 +158,4 @@ impl Destination {
         };
         Failure::refused(format!("cannot write {}: {why}", self.name()))
     }
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
 }

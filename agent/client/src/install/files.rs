@@ -6,13 +6,13 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use nix::fcntl::OFlag;
 use usher_core::cni::conflist::MAX_LENGTH;
 
 use super::error::Error;
+use crate::wall_clock;
 
 /// The extensions that runtimes read
 /// ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)). A temporary file must have none of them.
@@ -114,9 +114,8 @@ pub fn open(path: &Path) -> Result<Option<File>, Error> {
 /// A unique name for a temporary file.
 pub fn temporary() -> String {
     let (prefix, suffix) = TEMPORARY;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
     // In containers many processes have the same pid.
-    let time = since.map_or(0, |since| since.as_nanos());
+    let time = wall_clock::since_epoch().as_nanos();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{time:x}-{count}{suffix}", std::process::id())
 }

@@ -9,7 +9,7 @@ use super::Engine;
 use crate::{
     admin::{Acts, Allowed, Forecast, LadderStep, LeftOut, Quit, Sidecar},
     base::{id::PodUid, time::Timestamp},
-    decision::{GaveUp, Kind, SkipReason, WaitReason},
+    decision::{GaveUp, Kind, WaitReason},
     plan::{self, Plan},
     pod::{
         completion::{self, Progress},
@@ -19,7 +19,7 @@ use crate::{
     quit::{
         deletion, ladder,
         permission::{Permission, StepPolicy},
-        review::Termination,
+        review::{Termination, skip_reasons},
     },
     recipe::{
         Choice, Purpose, Subject,
@@ -184,18 +184,7 @@ fn quit_acts(view: &PodView, runs: &Runs) -> (Acts, Vec<String>) {
         Mode::Observe => no.push("the mode is observe: it is only recorded".to_owned()),
         Mode::Enforce => {}
     }
-    let terminal = spec.terminal.clone();
-    let left_alone = [
-        spec.deleting.then_some(SkipReason::Deleting),
-        terminal.map(|reason| SkipReason::Terminal { reason }),
-        (!plan.tuning.quit).then_some(SkipReason::OptedOut),
-    ];
-    no.extend(
-        left_alone
-            .into_iter()
-            .flatten()
-            .map(|reason| Kind::Skipped { reason }.reason()),
-    );
+    no.extend(skip_reasons(view).map(|reason| Kind::Skipped { reason }.reason()));
     let mut later = Vec::new();
     match &view.progress {
         Progress::Unfinished(why) | Progress::Unseen(why) | Progress::AskKubelet(why) => {

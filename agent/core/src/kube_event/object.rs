@@ -45,7 +45,7 @@ pub(super) fn name(notice: &Notice) -> String {
 
 /// The body of a create request.
 pub(super) fn created(notice: &Notice, node: &str, series: Series) -> Value {
-    let meaning = notice.reason.meaning();
+    let fields = notice.reason.fields();
     let instance: String = node.chars().take(LONGEST_INSTANCE).collect();
     let mut event = json!({
         "apiVersion": "events.k8s.io/v1",
@@ -54,9 +54,9 @@ pub(super) fn created(notice: &Notice, node: &str, series: Series) -> Value {
         "eventTime": micro_time(notice.at_us),
         "reportingController": CONTROLLER,
         "reportingInstance": instance,
-        "type": meaning.event_type.into_str(),
+        "type": fields.event_type.into_str(),
         "reason": notice.reason.into_str(),
-        "action": meaning.action,
+        "action": fields.action,
         "note": notice.note,
         "regarding": regarding(notice),
     });

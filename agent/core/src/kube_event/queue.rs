@@ -253,7 +253,7 @@ impl Queue {
     fn shed(&mut self) {
         let Limits { waiting, bytes, .. } = self.limits;
         while self.waiting.len() > waiting || self.bytes > bytes {
-            let normal = |key: &Key| key.reason.meaning().event_type == EventType::Normal;
+            let normal = |key: &Key| key.reason.fields().event_type == EventType::Normal;
             let oldest = self.waiting.iter().position(normal).unwrap_or(0);
             let Some(key) = self.waiting.remove(oldest) else {
                 // The only one left is in flight.

@@ -67,6 +67,18 @@ pub(crate) fn prepare(view: &PodView, runs: &Runs, quit: &mut Quit, actions: &mu
     }
 }
 
+/// Why usher leaves the sidecars of a finished pod alone.
+pub(crate) fn skip_reasons(view: &PodView) -> impl Iterator<Item = SkipReason> {
+    let PodView { spec, plan, .. } = view;
+    let terminal = spec.terminal.clone();
+    let reasons = [
+        spec.deleting.then_some(SkipReason::Deleting),
+        terminal.map(|reason| SkipReason::Terminal { reason }),
+        (!plan.tuning.quit).then_some(SkipReason::OptedOut),
+    ];
+    reasons.into_iter().flatten()
+}
+
 impl Termination<'_> {
     /// Goes on with a finished pod.
     pub(crate) fn review(self, quit: &mut Quit, actions: &mut Vec<Action>) -> Need {
@@ -249,14 +261,7 @@ impl Termination<'_> {
 
     /// Why usher does not terminate the sidecars of the finished pod.
     pub(crate) fn left_alone(self) -> Option<SkipReason> {
-        let PodView { spec, plan, .. } = self.view;
-        if spec.deleting {
-            return Some(SkipReason::Deleting);
-        }
-        if let Some(reason) = spec.terminal.clone() {
-            return Some(SkipReason::Terminal { reason });
-        }
-        (!plan.tuning.quit).then_some(SkipReason::OptedOut)
+        skip_reasons(self.view).next()
     }
 
     /// Whether the configured delay after the last app's exit is not over.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::Ordering,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -13,6 +13,7 @@ use axum::{
     routing::get,
 };
 use tokio::sync::oneshot;
+use usher_client::wall_clock;
 use usher_core::{
     admin::{self, CostReport, CountingNode, Document, Origin, Pods, Status, Timeline},
     base::id::PodUid,
@@ -68,8 +69,7 @@ async fn costs(State(admin): State<Admin>) -> Response {
         return unavailable();
     };
     let up = admin.started.elapsed();
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since = since.unwrap_or_default().saturating_sub(up);
+    let since = wall_clock::since_epoch().saturating_sub(up);
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let node = CountingNode {
         node: admin.node_name.clone(),
