@@ -87,9 +87,9 @@ fn decisions_are_streamed() {
         &node,
         &[
             "followed",
-            "-d",
+            "--decision",
             "quit-accepted",
-            "-d",
+            "--decision",
             "sidecar-ended",
             "-n",
             "default",
@@ -125,7 +125,10 @@ fn json_prints_one_object_per_line_and_stops_at_count() {
     eventually("the agent to answer", || {
         run(&node, &["pods"]).stderr.is_empty()
     });
-    let mut watch = Watch::start(&node, &["--count", "1", "-o", "json", "-d", "pod-finished"]);
+    let mut watch = Watch::start(
+        &node,
+        &["--count", "1", "-o", "json", "--decision", "pod-finished"],
+    );
     let mut names = (0..).map(|number| format!("counted-{number}"));
     // Only the output shows that it has started.
     found_within(patience(), "a line and the end", || {
@@ -143,7 +146,7 @@ fn json_prints_one_object_per_line_and_stops_at_count() {
 #[test]
 fn without_an_agent_the_timeline_file_is_followed() {
     let Some(node) = enforcing() else { return };
-    let mut watch = Watch::start(&node, &["later", "-d", "pod-finished"]);
+    let mut watch = Watch::start(&node, &["later", "--decision", "pod-finished"]);
     let pod = node.run(&PodSpec::job("later"));
     let agent = Agent::start(&node);
     pod.finish("app", 0);
@@ -177,6 +180,6 @@ fn ends_with_the_agent_or_the_reader() {
     pod.finish("app", 0);
     agent.wait_for("sidecar-ended", &pod.name());
     assert_eq!(process.wait().unwrap().code(), Some(0));
-    let ran = run(&node, &["watch", "-d", "no-such-decision"]);
+    let ran = run(&node, &["watch", "--decision", "no-such-decision"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }

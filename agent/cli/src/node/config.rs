@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
     /// Also show the source of each value: default, FILE:LINE, flag, variable or
     /// annotation; -o json and yaml always have it
-    #[arg(short, long)]
+    #[arg(long)]
     sources: bool,
 }
 

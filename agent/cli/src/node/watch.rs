@@ -37,7 +37,7 @@ pub(crate) struct Args {
     pod: Option<String>,
 
     /// Only these decisions, such as quit-accepted; may be given several times
-    #[arg(short, long, value_name = "NAME", value_parser = decision)]
+    #[arg(long, value_name = "NAME", value_parser = decision)]
     decision: Vec<Detail>,
 
     /// Also the decisions of this time before, such as 10m
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     since: Option<Duration>,
 
     /// End after so many lines
-    #[arg(short = 'c', long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES")]
     count: Option<u64>,
 }
 

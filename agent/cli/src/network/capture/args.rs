@@ -91,7 +91,7 @@ pub(crate) struct Args {
     direction: Option<DirectionName>,
 
     /// Stop after this many packets
-    #[arg(short, long, value_name = "PACKETS", help_heading = "Bounds",
+    #[arg(long, value_name = "PACKETS", help_heading = "Bounds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
 
