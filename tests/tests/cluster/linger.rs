@@ -110,7 +110,6 @@ fn number(log: &str, line: &str, field: &str) -> i128 {
     value.unwrap().parse().unwrap()
 }
 
-#[expect(clippy::print_stderr, reason = "the figures are the result")]
 #[test]
 fn app_reaches_the_mesh_until_its_end() {
     let Some(lab) = lab::shared() else {

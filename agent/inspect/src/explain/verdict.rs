@@ -68,7 +68,7 @@ fn deletion(case: &Case<'_>) -> String {
         match &entry.detail {
             Detail::LingerHeld => held.extend(entry.container.as_deref()),
             Detail::LingerReleased { .. } => {
-                held.retain(|one| Some(*one) != entry.container.as_deref())
+                held.retain(|one| Some(*one) != entry.container.as_deref());
             }
             _ => {}
         }

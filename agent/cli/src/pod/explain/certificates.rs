@@ -64,7 +64,7 @@ async fn receive(mut stream: TcpStream) -> Option<Vec<u8>> {
     let mut decoder = Body::new(head.framing);
     decoder
         .read(bytes.get(head.length..)?, |part| {
-            body.extend_from_slice(part)
+            body.extend_from_slice(part);
         })
         .ok()?;
     (head.status == 200).then_some(body)
