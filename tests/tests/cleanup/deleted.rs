@@ -7,6 +7,9 @@ use usher_tests::synthetic::{
 
 use crate::host::{Host, entered, has_table};
 
+/// What happens to the objects of the agent before it is terminated.
+type Change<'a> = &'a dyn Fn(&ApiServer);
+
 /// Terminates an agent after this change. Returns whether the node is clean. A held connection is released then, and stays
 /// held otherwise.
 fn terminate(before: DaemonSet, change: impl Fn(&ApiServer)) -> bool {
@@ -35,7 +38,7 @@ fn nothing_is_left_after_the_deletion() {
     if !entered("deleted::nothing_is_left_after_the_deletion") {
         return;
     }
-    let deletions: [(&str, &dyn Fn(&ApiServer)); 4] = [
+    let deletions: [(&str, Change<'_>); 4] = [
         ("background", &|server| server.set_daemonset(Deleted)),
         ("foreground", &|server| server.set_daemonset(Terminates)),
         ("ServiceAccount first", &|server| server.invalidate_token()),
@@ -54,7 +57,7 @@ fn plugin_stays_where_another_agent_may_follow() {
     if !entered("deleted::plugin_stays_where_another_agent_may_follow") {
         return;
     }
-    let terminations: [(&str, &dyn Fn(&ApiServer)); 3] = [
+    let terminations: [(&str, Change<'_>); 3] = [
         ("an update or a drain", &|_server| {}),
         ("an outage of the API server", &|server| server.away(true)),
         ("a role without the permission", &|server| {

@@ -5,7 +5,8 @@
 //! early. So the thread that sends it is lost for that time, and so is its process: a process ends with its last thread.
 //!
 //! Each attack is compared with the same node without one, measured right before. The limits are generous: an agent that
-//! waits for a pod exceeds them many times. The benchmark `isolation` has the precise times and their budgets.
+//! waits for a pod exceeds them many times. `attack::figures` has the budget of each time on a machine with a free processor,
+//! and the tests print what was measured.
 //!
 //! Alone in its binary, one test at a time: a thread that runs such rules takes a processor. The rules are loaded by the
 //! test right before they are needed and removed after a bounded time, also if the test fails. The processes of the hostile
