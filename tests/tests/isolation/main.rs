@@ -6,7 +6,7 @@
 //!
 //! Each attack is compared with the same node without one, measured right before. The limits are generous: an agent that
 //! waits for a pod exceeds them many times. `attack::figures` has the budget of each time on a machine with a free processor,
-//! and the tests print what was measured.
+//! and a failed test prints what was measured.
 //!
 //! Alone in its binary, one test at a time: a thread that runs such rules takes a processor. The rules are loaded by the
 //! test right before they are needed and removed after a bounded time, also if the test fails. The processes of the hostile
