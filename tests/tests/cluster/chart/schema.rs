@@ -218,17 +218,16 @@ fn manifests_match_kustomize() {
         .to_string();
     let apply = ["apply", "-k", &folder, "--dry-run=server", "-o", "name"];
     let names = lab.cluster.kubectl(&apply).unwrap();
-    let kinds: Vec<&str> = names.lines().collect();
-    assert_eq!(
-        kinds,
-        [
-            "namespace/usher",
-            "serviceaccount/usher",
-            "clusterrole.rbac.authorization.k8s.io/usher",
-            "clusterrolebinding.rbac.authorization.k8s.io/usher",
-            "role.rbac.authorization.k8s.io/usher",
-            "rolebinding.rbac.authorization.k8s.io/usher",
-            "daemonset.apps/usher",
-        ]
-    );
+    // Kustomize sorts by kind.
+    let kinds: BTreeSet<&str> = names.lines().collect();
+    let expected = [
+        "namespace/usher",
+        "serviceaccount/usher",
+        "clusterrole.rbac.authorization.k8s.io/usher",
+        "clusterrolebinding.rbac.authorization.k8s.io/usher",
+        "role.rbac.authorization.k8s.io/usher",
+        "rolebinding.rbac.authorization.k8s.io/usher",
+        "daemonset.apps/usher",
+    ];
+    assert_eq!(kinds, BTreeSet::from(expected));
 }
