@@ -30,7 +30,7 @@ fn command(command: &Command, inherited: &[&Arg]) -> Value {
     let inherited: Vec<&Arg> = inherited.iter().copied().chain(global).collect();
     let subcommands = command.get_subcommands();
     let subcommands: Vec<Value> = subcommands
-        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        .filter(|sub| !sub.is_hide_set())
         .map(|sub| self::command(sub, &inherited))
         .collect();
     let about = command.get_long_about().or(command.get_about());

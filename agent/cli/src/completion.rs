@@ -111,7 +111,7 @@ pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> 
 /// without an agent too.
 fn live_pods(node: &NodeArgs) -> Vec<(String, &'static str)> {
     let node = Node::new(node);
-    let survey = crate::runtime::new()
+    let survey = crate::runtime()
         .ok()
         .and_then(|runtime| {
             runtime

@@ -34,7 +34,6 @@ use crate::{
         command_line::{CommandLine, qualified},
     },
     output::Output,
-    runtime,
 };
 
 /// The exit code of a command.
@@ -94,7 +93,7 @@ impl ClusterArgs {
 /// Runs the `kubectl-usher` program.
 pub fn run() -> ExitCode {
     let matches = full_command().get_matches();
-    let code = match runtime::new() {
+    let code = match crate::runtime() {
         Ok(runtime) => runtime.block_on(answer(&matches)),
         Err(error) => Err(Failure::unavailable(format!("cannot start: {error}"))),
     };
@@ -193,7 +192,9 @@ impl Request {
 }
 
 async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    if matches.contains_id("file") {
+    let needs_no_cluster =
+        matches.contains_id("file") || matches.subcommand_matches("help").is_some();
+    if needs_no_cluster {
         let usage = |error: clap::Error| Failure::new(Exit::Usage, error.to_string());
         return Ok(crate::args(matches).map_err(usage)?.run());
     }

@@ -9,8 +9,9 @@
 //! | `data_source` | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
 //! | `output` | tables, JSON, YAML, and files that only their owner can read |
 //! | `completion` | shell completion |
+//! | `help` | commands and topics |
 //! | `kubectl` | `kubectl usher`: runs `usher` in the agent on the node of a pod |
-//! | `global`, `failure`, `stderr`, `runtime` | global flags, exit codes, errors |
+//! | `global`, `failure`, `stderr` | global flags, exit codes, errors |
 //!
 //! Results go to standard output, and everything else to standard error.
 //!
@@ -22,6 +23,7 @@ mod completion;
 mod data_source;
 mod failure;
 mod global;
+mod help;
 #[cfg(feature = "kubectl")]
 pub mod kubectl;
 mod network;
@@ -29,10 +31,9 @@ mod node;
 mod operate;
 mod output;
 mod pod;
-mod runtime;
 mod stderr;
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 use usher_sys::process::memory::{self, BoundedAllocator};
@@ -55,7 +56,12 @@ use self::{
 /// Exit codes: 0 success; 1 a problem was found, or something is left; 2 invalid command line; 3 refused by the agent
 /// or the kernel; 4 no pod or several pods match POD; 5 the agent, the kubelet or the requested server does not answer.
 #[derive(Debug, Parser)]
-#[command(name = "usher", version, arg_required_else_help = true)]
+#[command(
+    name = "usher",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
 struct Args {
     #[command(flatten)]
     global: global::Global,
@@ -73,6 +79,7 @@ enum Command {
     Config(config::Args),
     Conns(conns::Args),
     Explain(explain::Args),
+    Help(help::Args),
     Hold(hold::Args),
     Log(log::Args),
     Metrics(metrics::Args),
@@ -140,6 +147,7 @@ impl Args {
             Command::Conns(args) => block_on(conns::run(&args, &global)),
             Command::Config(args) => block_on(config::run(&args, &global)),
             Command::Explain(args) => block_on(explain::run(&args, &global)),
+            Command::Help(args) => help::run(&args, Args::command()),
             Command::Hold(args) => block_on(hold::run(&args, &global)),
             Command::Log(args) => block_on(log::run(&args, &global)),
             Command::Metrics(args) => block_on(metrics::run(&args, &global)),
@@ -175,7 +183,7 @@ impl Command {
             | Self::Status(_)
             | Self::Stuck(_) => true,
             // These do not read the node, so the flag does no harm.
-            Self::Completion(_) | Self::Complete(_) => true,
+            Self::Completion(_) | Self::Complete(_) | Self::Help(_) => true,
             Self::Capture(_)
             | Self::Cleanup(_)
             | Self::Hold(_)
@@ -191,13 +199,20 @@ impl Command {
 
 /// Runs an asynchronous command on this thread.
 fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
-    match runtime::new() {
+    match runtime() {
         Ok(runtime) => runtime.block_on(command).into(),
         Err(error) => {
             print_stderr(&format!("cannot start: {error}"));
             global::Exit::Unavailable.into()
         }
     }
+}
+
+/// A runtime on the current thread.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
 /// The command line, for manual pages and completions.

@@ -34,8 +34,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::text::text;
 
-const DOCS: &str = "docs/check.md";
-
 /// The subjects of checks, in the order of the output.
 #[derive(
     Debug,
@@ -111,7 +109,7 @@ pub struct Check {
     /// The command, or the value of the chart, that fixes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
-    /// The page and section of the documentation.
+    /// The command that prints what the check means.
     pub docs: String,
 }
 
@@ -142,7 +140,7 @@ impl Question {
             saw: saw.into(),
             why: self.why.into(),
             mend,
-            docs: format!("{DOCS}#{}", self.id),
+            docs: format!("usher help {}", self.id),
         }
     }
 }

@@ -61,7 +61,7 @@ fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
     let first = shown.stdout.lines().next().unwrap_or_default();
     assert!(first.contains(": 1 problem; "), "{}", shown.stdout);
     assert!(
-        shown.stdout.contains(&format!("docs/explain.md#{id}")),
+        shown.stdout.contains(&format!("usher help {id}")),
         "{}",
         shown.stdout
     );

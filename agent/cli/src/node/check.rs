@@ -27,7 +27,7 @@ use crate::{
 /// --pre checks the node only, before usher is installed or while its agent is
 /// down. The checks change nothing: the features of hold are tested in a new
 /// network namespace. Each problem comes with its consequence and the command or
-/// chart value that fixes it; docs/check.md describes all checks.
+/// chart value that fixes it; usher help CHECK describes each of them.
 ///
 /// Run it as root, in the agent's container if there is one, since its privileges are those of the agent.
 ///

@@ -20,7 +20,7 @@ use crate::{
 /// Explain what is wrong with a pod and its mesh, and how to fix it
 ///
 /// Combines the kubelet's status of the containers, their processes and sockets in the kernel, and the decisions of
-/// usher. Each problem comes with its evidence and the command that fixes it; docs/explain.md describes all of them. A
+/// usher. Each problem comes with its evidence and the command that fixes it; usher help FINDING describes each of them. A
 /// healthy pod takes one line; -o wide prints everything. Of a pod that is gone, the decisions of usher are printed, as
 /// long as the node has them.
 ///

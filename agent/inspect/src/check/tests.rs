@@ -174,7 +174,7 @@ fn text_for_people() {
         all[7].starts_with("      fix:  mount the host's"),
         "{all:#?}"
     );
-    assert_eq!(all[8], "      docs: docs/check.md#node-cgroups");
+    assert_eq!(all[8], "      docs: usher help node-cgroups");
     let sum = "unhealthy: 5 ok, 0 warnings, 1 failed, 0 skipped";
     assert_eq!(all.last().unwrap(), sum);
     let short = lines(true);
@@ -233,7 +233,7 @@ fn form_of_the_json() {
         "outcome": "ok",
         "saw": "/run/usher",
         "why": "the CNI plugin cannot reach the agent, and a restarted agent loses its records",
-        "docs": "docs/check.md#node-run-directory",
+        "docs": "usher help node-run-directory",
     });
     assert_eq!(serde_json::to_value(check).unwrap(), expected);
 }

@@ -139,7 +139,7 @@ impl Finding {
             evidence: Vec::new(),
             remedy: String::new(),
             how: String::new(),
-            docs: format!("docs/explain.md#{}", id.as_str()),
+            docs: format!("usher help {}", id.as_str()),
         }
     }
 
