@@ -172,9 +172,15 @@ impl Lab {
         self.mode("enforce");
     }
 
-    /// Applies the manifest for users without Helm, with the strictest seccomp profile, and waits for the agent:
-    /// the profile permits everything that it does in these tests.
+    /// Applies the manifest, and waits for the agent.
     pub(crate) fn deploy(&self) {
+        self.apply();
+        self.wait_ready();
+    }
+
+    /// Applies the manifest for users without Helm, with the strictest seccomp profile: it permits everything that the
+    /// agent does in these tests.
+    pub(crate) fn apply(&self) {
         let root = self.cluster.node_root().expect("the node is up");
         let profiles = root.join(PROFILES);
         fs::create_dir_all(&profiles).unwrap();
@@ -183,6 +189,9 @@ impl Lab {
         fs::write(manifest.path(), filtered()).unwrap();
         let path = manifest.path().to_str().unwrap();
         self.cluster.kubectl(&["apply", "-f", path]).unwrap();
+    }
+
+    pub(crate) fn wait_ready(&self) {
         self.cluster
             .kubectl(&[
                 "-n",

@@ -46,6 +46,26 @@ fn replace(path: &Path, text: &str) {
     fs::rename(&new, path).unwrap();
 }
 
+/// A node without a network, until it is dropped.
+struct NoNetwork {
+    path: PathBuf,
+    text: String,
+}
+
+impl NoNetwork {
+    fn new(path: PathBuf) -> Self {
+        let text = without_usher(&path);
+        fs::remove_file(&path).unwrap();
+        Self { path, text }
+    }
+}
+
+impl Drop for NoNetwork {
+    fn drop(&mut self) {
+        replace(&self.path, &self.text);
+    }
+}
+
 fn announced(lab: &Lab) {
     until("usher's entry", || lab.announces().then_some(()));
 }
@@ -62,14 +82,21 @@ fn network_installed_after_usher_gets_the_entry() {
     let Some(lab) = lab::alone() else {
         return;
     };
-    let path = primary(&lab.cluster);
-    let text = without_usher(&path);
-    fs::remove_file(&path).unwrap();
     lab.remove_agent();
-    lab.deploy();
+    let no_network = NoNetwork::new(primary(&lab.cluster));
+    lab.apply();
+    // It is not ready: the Node's mode needs the plugin.
+    until("the agent to wait for a network", || {
+        let waits = "found no network configuration for the CNI plugin; waiting for one";
+        let log = lab.log();
+        log.iter()
+            .any(|line| line.text("message") == waits)
+            .then_some(())
+    });
     assert!(!lab.announces());
-    replace(&path, &text);
+    drop(no_network);
     announced(&lab);
+    lab.wait_ready();
     serves(&lab);
 }
 
