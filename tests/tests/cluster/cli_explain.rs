@@ -19,7 +19,7 @@ const PILOT_AGENT: &str =
     "/usr/local/bin/pilot-agent proxy sidecar --domain mesh.svc.cluster.local; true";
 
 /// The output of `usher explain` for a pod, and its exit code.
-fn explain(lab: &Lab, pod: &str, more: &[&str]) -> (String, Option<i32>) {
+pub(crate) fn explain(lab: &Lab, pod: &str, more: &[&str]) -> (String, Option<i32>) {
     let exec = [
         "-n",
         USHER,

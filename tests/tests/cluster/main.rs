@@ -13,6 +13,7 @@ mod cli_explain;
 mod cli_pictures;
 mod deletion;
 mod deployment;
+mod field;
 mod jobs;
 mod kubectl;
 mod lab;

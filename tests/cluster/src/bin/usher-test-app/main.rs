@@ -8,6 +8,8 @@
 //! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them. `--call-after-term`
 //! requests a page ten times a second after SIGTERM, for the time of `--term-delay`, and writes how many requests failed.
 //!
+//! With the variable `STAND_IN` it is a sidecar's stand-in.
+//!
 //! `--until-ready HOST:PORT/PATH EVERY PROGRAM ARGUMENT...` is the wrapper that users put around a command instead, and
 //! `--then-post HOST:PORT/PATH PROGRAM ARGUMENT...` the one that ends the proxy after the command.
 #![expect(clippy::print_stdout, reason = "its output is what tests read")]
@@ -17,6 +19,7 @@ mod echo;
 mod http;
 mod run;
 mod spawn;
+mod stand_in;
 mod wrapper;
 
 use std::{
@@ -70,8 +73,8 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     println!("app-start unix_ns={unix} monotonic_ns={monotonic}");
-    let code = behaviour()
-        .and_then(|behaviour| run::run(&behaviour, started))
+    let code = stand_in::run()
+        .unwrap_or_else(|| behaviour().and_then(|behaviour| run::run(&behaviour, started)))
         .unwrap_or_else(|error| {
             println!("app-error {error:#}");
             1

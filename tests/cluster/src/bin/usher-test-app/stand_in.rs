@@ -1,0 +1,129 @@
+//! A stand-in for a sidecar. It has the image name and the arguments of the real one, which it ignores; the variable
+//! `STAND_IN` says what it does: `after=3s listen=5432 ready=15021 unready=15021 quit=15020 takes=2s term=0 ends=1`.
+
+use std::{
+    env,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{self, Sender},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::{duration, unix_ns};
+
+const VARIABLE: &str = "STAND_IN";
+
+#[derive(Debug, Default)]
+struct StandIn {
+    /// The time until its ports have listeners, or until it ends.
+    after: Duration,
+    listen: Vec<u16>,
+    /// Ports that reply 200.
+    ready: Vec<u16>,
+    /// Ports that reply 503.
+    unready: Vec<u16>,
+    /// A port at which a POST ends it with 0.
+    quit: Option<u16>,
+    /// The time from the request, or from SIGTERM, to its end.
+    takes: Duration,
+    /// Its exit code after SIGTERM.
+    term: u8,
+    /// Its exit code, where it ends by itself.
+    ends: Option<u8>,
+}
+
+/// Runs as a stand-in; None where the variable is not set.
+pub(crate) fn run() -> Option<Result<u8>> {
+    let text = env::var(VARIABLE).ok()?;
+    Some(parse(&text).and_then(|stand_in| stand_in.run()))
+}
+
+fn parse(text: &str) -> Result<StandIn> {
+    let mut stand_in = StandIn::default();
+    for word in text.split_whitespace() {
+        let (key, value) = word
+            .split_once('=')
+            .with_context(|| format!("{word} has no value"))?;
+        match key {
+            "after" => stand_in.after = duration(value)?,
+            "takes" => stand_in.takes = duration(value)?,
+            "listen" => stand_in.listen.push(value.parse()?),
+            "ready" => stand_in.ready.push(value.parse()?),
+            "unready" => stand_in.unready.push(value.parse()?),
+            "quit" => stand_in.quit = Some(value.parse()?),
+            "term" => stand_in.term = value.parse()?,
+            "ends" => stand_in.ends = Some(value.parse()?),
+            _ => bail!("unknown key {key} in {VARIABLE}"),
+        }
+    }
+    Ok(stand_in)
+}
+
+impl StandIn {
+    fn run(&self) -> Result<u8> {
+        let mut term = SigSet::empty();
+        term.add(Signal::SIGTERM);
+        term.thread_block().context("block SIGTERM")?;
+        let (end, ends) = mpsc::channel();
+        let (terminated, code) = (end.clone(), self.term);
+        thread::spawn(move || term.wait().map(|_signal| terminated.send(code)));
+        if let Ok(code) = ends.recv_timeout(self.after) {
+            return self.end(code);
+        }
+        if let Some(code) = self.ends {
+            return Ok(code);
+        }
+        self.serve(&end)?;
+        self.end(ends.recv()?)
+    }
+
+    fn end(&self, code: u8) -> Result<u8> {
+        thread::sleep(self.takes);
+        Ok(code)
+    }
+
+    fn serve(&self, end: &Sender<u8>) -> Result<()> {
+        let silent = self.listen.iter().map(|port| (*port, None, None));
+        let ready = self.ready.iter().map(|port| (*port, Some("200 OK"), None));
+        let unready = self
+            .unready
+            .iter()
+            .map(|port| (*port, Some("503 Service Unavailable"), None));
+        let quit = self
+            .quit
+            .map(|port| (port, Some("200 OK"), Some(end.clone())));
+        for (port, status, quits) in silent.chain(ready).chain(unready).chain(quit) {
+            let listener = TcpListener::bind(("0.0.0.0", port))
+                .with_context(|| format!("listen on {port}"))?;
+            println!("app-listen port={port} unix_ns={}", unix_ns());
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    if let Some(status) = status {
+                        reply(stream, status, quits.as_ref());
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Replies to one request. A client that goes away is no error.
+fn reply(mut stream: TcpStream, status: &str, quits: Option<&Sender<u8>>) {
+    let (mut request, mut part) = (Vec::new(), [0; 1024]);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read(&mut part) {
+            Ok(length @ 1..) => request.extend(&part[..length]),
+            Ok(0) | Err(_) => return,
+        }
+    }
+    let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(text.as_bytes()).ok();
+    if let Some(end) = quits.filter(|_| request.starts_with(b"POST ")) {
+        end.send(0).ok();
+    }
+}
