@@ -13,6 +13,7 @@ mod cli_explain;
 mod cli_pictures;
 mod deletion;
 mod deployment;
+mod documentation;
 mod field;
 mod jobs;
 mod kubectl;
