@@ -16,7 +16,7 @@ use crate::lab::{self, Lab};
 
 const CASES: &str = include_str!("field/cases.yaml");
 /// Longer than the longest case takes while all others run.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(400);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
