@@ -1,5 +1,8 @@
 //! Stop signals of sidecars that wait until the apps of a deleted pod have ended.
 
+mod deadline;
+mod observe;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -148,40 +151,6 @@ fn recipe_exempts_its_sidecar() {
     assert_eq!(stage.take(), [""; 0]);
 }
 
-#[test]
-fn grace_period_without_time_is_reported_once() {
-    let spec = Pod {
-        grace: seconds(7),
-        ..requested()
-    };
-    let mut stage = stage(Mode::Enforce, spec);
-    stage.list();
-    assert_eq!(stage.take(), ["istio-proxy linger-unsupported"]);
-    let line = stage
-        .log
-        .iter()
-        .find(|line| line.contains("linger-unsupported"));
-    assert!(
-        line.unwrap()
-            .contains("the pod's grace period of 7s leaves no time")
-    );
-}
-
-#[test]
-fn annotation_with_a_duration_limits_the_hold() {
-    let mut stage = stage(
-        Mode::Enforce,
-        annotated(pod(RestartPolicy::Always, &["app"]), "10s"),
-    );
-    assert_eq!(stage.take(), ["stops [istio-proxy 10s]"]);
-    stage.delete(30, 0);
-    stage.held_at(NOON);
-    stage.list();
-    let line = stage.released(true);
-    assert!(line.contains("its limit has passed"), "{line}");
-    assert_eq!(stage.take(), [HELD, RELEASED, "stops []"]);
-}
-
 /// A liveness restart of the sidecar: the pod is not being deleted.
 #[test]
 fn restart_of_the_sidecar_is_not_delayed_and_the_next_signal_waits() {
@@ -219,62 +188,6 @@ fn older_list_proves_nothing() {
     stage.delete(30, 0);
     stage.pass(seconds(2));
     assert_eq!(stage.take(), [""; 0]);
-}
-
-#[test]
-fn kubelet_that_does_not_reply_releases_it() {
-    let mut stage = armed(requested());
-    stage.held_at(NOON);
-    stage.take();
-    stage.asked = false;
-    stage.send(Event::PodsUnavailable);
-    for _ in 0..31 {
-        stage.now = stage.now + Duration::from_millis(100);
-        stage.asked = false;
-        stage.send(Event::Timer);
-    }
-    assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
-    assert!(line.contains("did not confirm"), "{line}");
-}
-
-#[test]
-fn rest_of_the_grace_period_is_for_the_sidecar() {
-    let mut stage = Stage::lingering(requested());
-    stage.pass(seconds(22));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.pass(seconds(2));
-    assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
-    assert!(
-        line.contains("the rest of the pod's grace period"),
-        "{line}"
-    );
-}
-
-/// The deletion began 10 s before the signal: the sidecar's preStop hook ran.
-#[test]
-fn deadline_is_that_of_the_deletion() {
-    let mut stage = armed(requested());
-    stage.delete(30, 10);
-    stage.held_at(NOON);
-    stage.list();
-    stage.take();
-    stage.pass(seconds(12));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.pass(seconds(2));
-    assert_eq!(stage.take(), ["stops []"]);
-}
-
-#[test]
-fn shorter_grace_period_of_the_deletion_is_kept() {
-    let mut stage = armed(requested());
-    stage.delete(9, 0);
-    stage.held_at(NOON);
-    stage.list();
-    stage.take();
-    stage.pass(seconds(3));
-    assert!(stage.take().contains(&"stops []".to_owned()));
 }
 
 #[test]
@@ -386,98 +299,6 @@ fn container_id_of_a_stop_is_that_of_the_newest_run() {
         _ => None,
     });
     assert_eq!(ids.collect::<Vec<ContainerId>>(), [id("i")]);
-}
-
-/// The runtime's own time to SIGKILL begins with the release.
-#[test]
-fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
-    let killed = ["i SIGKILL", "istio-proxy linger-killed"];
-    let mut stage = Stage::lingering(requested());
-    stage.pass(seconds(10));
-    stage.exit("a", 0);
-    stage.released(false);
-    stage.take();
-    stage.pass(seconds(20));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.pass(seconds(2));
-    assert_eq!(stage.take(), killed);
-    stage.pass(seconds(100));
-    assert_eq!(stage.take(), [""; 0]);
-
-    let mut stage = Stage::lingering(requested());
-    stage.stop_reported(StopResult::Lost);
-    stage.take();
-    stage.pass(seconds(32));
-    assert_eq!(stage.take(), killed);
-
-    // One that ends is not killed.
-    let mut stage = Stage::lingering(requested());
-    stage.exit("a", 0);
-    stage.released(false);
-    stage.exit("i", 0);
-    stage.take();
-    stage.pass(seconds(100));
-    assert_eq!(stage.take(), [""; 0]);
-}
-
-#[test]
-fn restarted_sidecar_is_not_killed() {
-    let mut stage = armed(requested());
-    stage.held_at(NOON);
-    stage.list();
-    stage.released(false);
-    stage.take();
-    stage.pass(seconds(100));
-    assert_eq!(stage.take(), [""; 0]);
-    // Deleted after the holder has ended: the stop signal came late by nothing.
-    stage.stop_reported(StopResult::Lost);
-    stage.delete(30, 0);
-    stage.list();
-    stage.pass(seconds(100));
-    assert_eq!(stage.take(), [""; 0]);
-}
-
-impl Stage {
-    /// In observe mode: the sidecar ends after two seconds, and the app after this time.
-    fn observed(spec: Pod, is_deleted: bool, app: Duration) -> Vec<String> {
-        let mut stage = stage(Mode::Observe, spec);
-        stage.pass(seconds(1000));
-        if is_deleted {
-            stage.delete(30, 0);
-        }
-        stage.pass(seconds(2));
-        stage.exit("i", 0);
-        stage.pass(app - seconds(2));
-        // What happens later does not change what happened then.
-        stage.delete(30, 0);
-        stage.exit("a", 0);
-        stage.list();
-        stage.take();
-        let about = stage.log.into_iter();
-        about.filter(|line| line.contains("linger")).collect()
-    }
-}
-
-#[test]
-fn observe_mode_reports_how_long_before_its_app_a_sidecar_ended() {
-    let plain = || pod(RestartPolicy::Always, &["app"]);
-    for spec in [requested(), plain()] {
-        assert_eq!(
-            Stage::observed(spec, true, seconds(9)),
-            [
-                "istio-proxy would-linger: it ended 7000 ms before the last app of the deleted pod; with usher.dev/linger its stop signal would have waited"
-            ]
-        );
-    }
-    let none: [String; 0] = [];
-    assert_eq!(
-        Stage::observed(plain(), true, Duration::from_millis(2500)),
-        none
-    );
-    // It crashed before the deletion.
-    assert_eq!(Stage::observed(plain(), false, seconds(9)), none);
-    let opted_out = annotated(plain(), "false");
-    assert_eq!(Stage::observed(opted_out, true, seconds(9)), none);
 }
 
 /// The runtime writes its state of a container after the first process of the container exists.

@@ -1,0 +1,142 @@
+//! How long a stop signal waits at most, and the end of a sidecar that ignores it.
+
+use super::*;
+
+#[test]
+fn grace_period_without_time_is_reported_once() {
+    let spec = Pod {
+        grace: seconds(7),
+        ..requested()
+    };
+    let mut stage = stage(Mode::Enforce, spec);
+    stage.list();
+    assert_eq!(stage.take(), ["istio-proxy linger-unsupported"]);
+    let line = stage
+        .log
+        .iter()
+        .find(|line| line.contains("linger-unsupported"));
+    assert!(
+        line.unwrap()
+            .contains("the pod's grace period of 7s leaves no time")
+    );
+}
+
+#[test]
+fn annotation_with_a_duration_limits_the_hold() {
+    let mut stage = stage(
+        Mode::Enforce,
+        annotated(pod(RestartPolicy::Always, &["app"]), "10s"),
+    );
+    assert_eq!(stage.take(), ["stops [istio-proxy 10s]"]);
+    stage.delete(30, 0);
+    stage.held_at(NOON);
+    stage.list();
+    let line = stage.released(true);
+    assert!(line.contains("its limit has passed"), "{line}");
+    assert_eq!(stage.take(), [HELD, RELEASED, "stops []"]);
+}
+
+#[test]
+fn kubelet_that_does_not_reply_releases_it() {
+    let mut stage = armed(requested());
+    stage.held_at(NOON);
+    stage.take();
+    stage.asked = false;
+    stage.send(Event::PodsUnavailable);
+    for _ in 0..31 {
+        stage.now = stage.now + Duration::from_millis(100);
+        stage.asked = false;
+        stage.send(Event::Timer);
+    }
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(line.contains("did not confirm"), "{line}");
+}
+
+#[test]
+fn rest_of_the_grace_period_is_for_the_sidecar() {
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(22));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+}
+
+/// The deletion began 10 s before the signal: the sidecar's preStop hook ran.
+#[test]
+fn deadline_is_that_of_the_deletion() {
+    let mut stage = armed(requested());
+    stage.delete(30, 10);
+    stage.held_at(NOON);
+    stage.list();
+    stage.take();
+    stage.pass(seconds(12));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops []"]);
+}
+
+#[test]
+fn shorter_grace_period_of_the_deletion_is_kept() {
+    let mut stage = armed(requested());
+    stage.delete(9, 0);
+    stage.held_at(NOON);
+    stage.list();
+    stage.take();
+    stage.pass(seconds(3));
+    assert!(stage.take().contains(&"stops []".to_owned()));
+}
+
+/// The runtime's own time to SIGKILL begins with the release.
+#[test]
+fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
+    let killed = ["i SIGKILL", "istio-proxy linger-killed"];
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(10));
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(20));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), killed);
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+
+    let mut stage = Stage::lingering(requested());
+    stage.stop_reported(StopResult::Lost);
+    stage.take();
+    stage.pass(seconds(32));
+    assert_eq!(stage.take(), killed);
+
+    // One that ends is not killed.
+    let mut stage = Stage::lingering(requested());
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.exit("i", 0);
+    stage.take();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn restarted_sidecar_is_not_killed() {
+    let mut stage = armed(requested());
+    stage.held_at(NOON);
+    stage.list();
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+    // Deleted after the holder has ended: the stop signal came late by nothing.
+    stage.stop_reported(StopResult::Lost);
+    stage.delete(30, 0);
+    stage.list();
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+}
