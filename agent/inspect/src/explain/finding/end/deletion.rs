@@ -3,10 +3,10 @@
 use usher_core::{decision::timeline::Detail, settings::annotation};
 
 use super::{Finding, Id, Severity};
-use crate::explain::{Case, case::names, facts::Container};
+use crate::explain::{Case, case::names};
 
 pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
-    if !case.pod.deleting || case.apps().any(Container::runs) {
+    if !case.pod.deleting {
         return None;
     }
     let sidecars = names(case.running_sidecars());
