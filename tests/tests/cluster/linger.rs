@@ -229,7 +229,7 @@ fn sidecar_that_ignores_its_signal_ends_with_the_grace_period() {
     };
     let namespace = lab.namespace("linger-ignored");
     let (grace, slack) = (Duration::from_secs(10), Duration::from_secs(4));
-    let app = ["--listen", "8080", "--term-delay", "6s", "--term-code", "0"];
+    let app = ["--listen", "8080", "--term-delay", "2s", "--term-code", "0"];
     let sidecar = app_container("side", &["--listen", "9000", "--ignore-term"]);
     run_declared(&lab, &namespace, grace, &app, sidecar);
     wait_armed(&lab, &namespace);
