@@ -37,7 +37,7 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
     let answer = loop {
         let tried = unix_ns();
         let left = retry_for.map(|limit| limit.saturating_sub(before.elapsed()));
-        let answer = once("GET", authority, path, left)?;
+        let answer = once("GET", authority, path, left, ANSWER_LIMIT)?;
         tries += 1;
         refused += u32::from(matches!(answer, Answer::Refused(_)));
         let over = retry_for.is_none_or(|limit| before.elapsed() >= limit);
@@ -62,7 +62,13 @@ pub(crate) fn get(url: &str, retry_for: Option<Duration>, started: Instant) -> R
 /// Requests `HOST:PORT/PATH` once.
 pub(crate) fn request(url: &str) -> Result<Answer> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
-    once("GET", authority, path, None)
+    once("GET", authority, path, None, ANSWER_LIMIT)
+}
+
+/// The same, with a limit for the connect and another for the response.
+pub(crate) fn request_within(url: &str, limit: Duration) -> Result<Answer> {
+    let (authority, path) = url.split_once('/').unwrap_or((url, ""));
+    once("GET", authority, path, Some(limit), limit)
 }
 
 /// Whether `HOST:PORT/PATH` responds with 200 now.
@@ -74,13 +80,19 @@ pub(crate) fn is_ready(url: &str) -> Result<bool> {
 pub(crate) fn post(url: &str) -> Result<bool> {
     let (authority, path) = url.split_once('/').unwrap_or((url, ""));
     Ok(matches!(
-        once("POST", authority, path, None)?,
+        once("POST", authority, path, None, ANSWER_LIMIT)?,
         Answer::Status(200)
     ))
 }
 
 /// Without a limit the connect has the kernel's timeout.
-fn once(method: &str, authority: &str, path: &str, limit: Option<Duration>) -> Result<Answer> {
+fn once(
+    method: &str,
+    authority: &str,
+    path: &str,
+    limit: Option<Duration>,
+    answer_limit: Duration,
+) -> Result<Answer> {
     let connected = match limit {
         None => TcpStream::connect(authority),
         // If loopback is down there is no refusal.
@@ -94,7 +106,7 @@ fn once(method: &str, authority: &str, path: &str, limit: Option<Duration>) -> R
         Err(error) => return Ok(Answer::Refused(error.to_string())),
     };
     stream
-        .set_read_timeout(Some(ANSWER_LIMIT))
+        .set_read_timeout(Some(answer_limit))
         .context("bound the wait for an answer")?;
     let request = format!(
         "{method} /{path} HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -7,6 +7,7 @@
 //! each port. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
 //! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them. `--call-after-term`
 //! requests a page ten times a second after SIGTERM, for the time of `--term-delay`, and writes how many requests failed.
+//! `--load` requests a page `--rate` times a second until SIGTERM, and writes every second how many requests failed.
 //!
 //! With the variable `STAND_IN` it is a sidecar's stand-in.
 //!
@@ -17,6 +18,7 @@
 mod calls;
 mod echo;
 mod http;
+mod load;
 mod run;
 mod spawn;
 mod stand_in;
@@ -34,7 +36,8 @@ use nix::time::{ClockId, clock_gettime};
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
                      [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
                      [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term] \
-                     [--term-code N] [--call-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
+                     [--load HOST:PORT[/PATH] [--rate N]] [--term-code N] \
+                     [--call-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
@@ -55,6 +58,8 @@ struct Behaviour {
     ignore_term: bool,
     term_code: Option<u8>,
     call_after_term: Option<String>,
+    load: Option<String>,
+    rate: Option<u32>,
     term_delay: Option<Duration>,
 }
 
@@ -101,6 +106,8 @@ fn behaviour() -> Result<Behaviour> {
             "--term-code" => behaviour.term_code = Some(value.parse().with_context(bad)?),
             "--call-after-term" => behaviour.call_after_term = Some(value),
             "--term-delay" => behaviour.term_delay = Some(duration(&value).with_context(bad)?),
+            "--load" => behaviour.load = Some(value),
+            "--rate" => behaviour.rate = Some(value.parse().with_context(bad)?),
             "--await-port" => behaviour.await_ports.push(value.parse().with_context(bad)?),
             "--await-file" => behaviour.await_file = Some(value),
             "--echo" => behaviour.echo = Some(value),

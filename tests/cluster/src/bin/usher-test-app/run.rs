@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::{
     Behaviour, calls, echo,
     http::{self, Answer},
-    spawn, unix_ns,
+    load, spawn, unix_ns,
 };
 
 /// The code that a shell reports for a process that SIGTERM ended.
@@ -71,7 +71,12 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
         spawn::again_and_again(times)?;
     }
     let serves = [behaviour.listen, behaviour.serve, behaviour.serve_echo];
-    let serves = serves.iter().any(Option::is_some) || behaviour.term_delay.is_some();
+    let serves = serves.iter().any(Option::is_some)
+        || behaviour.term_delay.is_some()
+        || behaviour.load.is_some();
+    if let Some(url) = &behaviour.load {
+        load::begin(url, behaviour.rate.unwrap_or(load::RATE));
+    }
     let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
         if let Some(delay) = behaviour.term_delay {
