@@ -68,6 +68,8 @@ enum Name {
     Turnover,
     /// Ready sidecar to the app's first instruction, on a cluster, with the agent and with its alternatives
     Start,
+    /// Rolling restarts under load and deletions of pods, on a cluster, with the agent and with its alternatives
+    Rollout,
     /// App exit to complete Job, on a cluster, with the agent and with its alternatives; then a node full of pods
     Cluster,
     /// Write the report
@@ -75,7 +77,7 @@ enum Name {
 }
 
 impl Name {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Quit,
         Self::Hold,
         Self::Cni,
@@ -83,11 +85,12 @@ impl Name {
         Self::Scale,
         Self::Turnover,
         Self::Start,
+        Self::Rollout,
         Self::Cluster,
     ];
 
     fn is_on_cluster(self) -> bool {
-        matches!(self, Self::Start | Self::Cluster)
+        matches!(self, Self::Start | Self::Rollout | Self::Cluster)
     }
 
     /// The name of the benchmark's program and record.

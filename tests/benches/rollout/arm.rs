@@ -1,0 +1,123 @@
+//! The ways to end a pod, and the pods.
+
+use serde_json::{Map, Value, json};
+use usher_cluster::workload::app_container;
+
+/// The port of the app.
+pub(crate) const PORT: u16 = 8080;
+/// What people set against failed requests, in seconds.
+const SLEEP: u32 = 15;
+const GRACE: u32 = 60;
+const LINGER: (&str, &str) = ("usher.dev/linger", "true");
+/// The counterpart of `preStop: sleep`.
+const PRE_STOP: (&str, &str) = ("usher.dev/pre-stop", "5s");
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proxy {
+    None,
+    Regular,
+    Native,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Arm {
+    /// For people.
+    pub(crate) title: String,
+    /// The name of its objects.
+    pub(crate) name: &'static str,
+    pub(crate) proxy: Proxy,
+    sleeps: bool,
+    /// Whether usher manages the pods.
+    pub(crate) is_managed: bool,
+    annotations: Vec<(&'static str, &'static str)>,
+}
+
+impl Arm {
+    fn new(name: &'static str, title: &str, proxy: Proxy) -> Self {
+        Self {
+            title: title.to_owned(),
+            name,
+            proxy,
+            sleeps: false,
+            is_managed: false,
+            annotations: Vec::new(),
+        }
+    }
+
+    fn sleeps(mut self) -> Self {
+        self.sleeps = true;
+        self
+    }
+
+    fn with_usher(mut self, annotations: &[(&'static str, &'static str)]) -> Self {
+        self.is_managed = true;
+        self.annotations = annotations.to_vec();
+        self
+    }
+
+    /// With Istio's sidecar: the first is plain, the second sleeps, and the last is the one with a budget.
+    pub(crate) fn meshed() -> Vec<Self> {
+        let all = format!("usher, linger and pre-stop: {}", PRE_STOP.1);
+        vec![
+            Self::new("plain", "Istio", Proxy::Regular),
+            Self::new("sleep", "Istio, preStop: sleep 15", Proxy::Regular).sleeps(),
+            Self::new("native", "Istio, native sidecar", Proxy::Native),
+            Self::new("native-sleep", "the same, preStop: sleep 15", Proxy::Native).sleeps(),
+            Self::new("linger", "usher, linger", Proxy::Regular).with_usher(&[LINGER]),
+            Self::new("all", &all, Proxy::Regular).with_usher(&[LINGER, PRE_STOP]),
+        ]
+    }
+
+    /// Without a mesh, in the same order.
+    pub(crate) fn bare() -> Vec<Self> {
+        let pre_stop = format!("usher, pre-stop: {}", PRE_STOP.1);
+        vec![
+            Self::new("bare", "no mesh", Proxy::None),
+            Self::new("bare-sleep", "no mesh, preStop: sleep 15", Proxy::None).sleeps(),
+            Self::new("bare-pre-stop", &pre_stop, Proxy::None).with_usher(&[PRE_STOP]),
+        ]
+    }
+
+    /// Pods that are deleted one by one: the first is the one with a budget, the second has no sidecar.
+    pub(crate) fn deleted() -> Vec<Self> {
+        vec![
+            Self::new("usher", "usher", Proxy::Regular).with_usher(&[]),
+            Self::new("bare", "no sidecar", Proxy::None),
+            Self::new("plain", "Istio", Proxy::Regular),
+            Self::new("native", "Istio, native sidecar", Proxy::Native),
+        ]
+    }
+
+    /// Metadata and spec of its pods.
+    pub(crate) fn template(&self) -> Value {
+        let port = PORT.to_string();
+        let mut app = app_container("app", &["--serve", &port, "--term-code", "0"]);
+        app["readinessProbe"] =
+            json!({ "httpGet": { "path": "/", "port": PORT }, "periodSeconds": 1 });
+        if self.sleeps {
+            app["lifecycle"] = json!({ "preStop": { "sleep": { "seconds": SLEEP } } });
+        }
+        let mut annotations = metadata_annotations(self.proxy);
+        annotations.insert("usher.dev/quit".into(), json!(self.is_managed.to_string()));
+        for (key, value) in &self.annotations {
+            annotations.insert((*key).into(), json!(value));
+        }
+        json!({
+            "metadata": { "labels": labels(self.name, self.proxy), "annotations": annotations },
+            "spec": { "terminationGracePeriodSeconds": GRACE, "containers": [app] },
+        })
+    }
+}
+
+/// Whether and how the injector adds the proxy. usher holds no connections of the pod.
+pub(crate) fn metadata_annotations(proxy: Proxy) -> Map<String, Value> {
+    let native = (proxy == Proxy::Native).to_string();
+    let hold = ("usher.dev/hold".to_owned(), json!("false"));
+    let native = ("sidecar.istio.io/nativeSidecar".to_owned(), json!(native));
+    Map::from_iter([hold, native])
+}
+
+pub(crate) fn labels(name: &str, proxy: Proxy) -> Value {
+    let inject = (proxy != Proxy::None).to_string();
+    json!({ "app": name, "sidecar.istio.io/inject": inject })
+}
