@@ -230,6 +230,7 @@ impl Services<'_> {
                 name,
                 node_name: self.args.node_name.clone(),
                 readiness: Arc::clone(readiness),
+                health: Arc::clone(&self.reporter.health),
             })
     }
 

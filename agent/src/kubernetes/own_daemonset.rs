@@ -4,6 +4,10 @@
 //! the DaemonSet does no other agent follow, and the agent removes usher from the node ([`crate::install::leave`]).
 //! Helm's hook does the same before the deletion; `kubectl delete` and GitOps tools run no hooks. They delete the
 //! agent's ServiceAccount and roles together with the DaemonSet, in any order, so a rejected request is evidence as well.
+//!
+//! A rejected token (401) is weaker evidence than the rest: an API server that lost its keys, or cannot read its storage,
+//! rejects valid ones. It counts only where the token was valid until now, as the watch on the Node shows, and where a
+//! second request is rejected as well. In doubt the plugin stays: it accepts every pod, and `usher cleanup` removes it.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,10 +18,12 @@ use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{Api, Client};
 use usher_client::error_chain::chain;
 
-use crate::serve::probes::Readiness;
+use crate::{serve::probes::Readiness, telemetry::health::Health};
 
-/// How long each of the two requests may take: the kubelet kills the agent at the end of its grace period.
+/// How long each of at most three requests may take: the kubelet kills the agent at the end of its grace period.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time before the request that confirms a rejected token.
+const CONFIRMATION: Duration = Duration::from_secs(1);
 
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
@@ -29,6 +35,7 @@ pub(crate) struct OwnDaemonSet {
     pub(crate) name: String,
     pub(crate) node_name: String,
     pub(crate) readiness: Arc<Readiness>,
+    pub(crate) health: Arc<Health>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,14 +58,22 @@ impl Error {
 impl OwnDaemonSet {
     /// Whether the DaemonSet was deleted. False where that is not certain.
     pub(crate) async fn is_deleted(&self) -> bool {
-        let daemonsets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let error = match bounded(daemonsets.get(&self.name)).await {
-            Ok(daemonset) => return daemonset.metadata.deletion_timestamp.is_some(),
+        let mut found = self.has_deletion().await;
+        // The token is valid as long as the ServiceAccount and this pod exist.
+        let is_rejected = |found: &Result<bool, Error>| status(found) == Some(UNAUTHORIZED);
+        if is_rejected(&found) && self.health.is_node_watched() {
+            tokio::time::sleep(CONFIRMATION).await;
+            found = self.has_deletion().await;
+            if is_rejected(&found) {
+                return true;
+            }
+        }
+        let error = match found {
+            Ok(is_deleted) => return is_deleted,
             Err(error) => error,
         };
         match error.status() {
-            // The token is valid as long as the ServiceAccount and this pod exist.
-            Some(NOT_FOUND | UNAUTHORIZED) => true,
+            Some(NOT_FOUND) => true,
             // The agent may never have had this permission. It had the one for its Node if it received the Node.
             Some(FORBIDDEN) if self.readiness.node_known.load(Ordering::Acquire) => {
                 self.is_revoked().await
@@ -73,12 +88,23 @@ impl OwnDaemonSet {
         }
     }
 
+    /// Whether the DaemonSet is being deleted.
+    async fn has_deletion(&self) -> Result<bool, Error> {
+        let daemonsets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        let daemonset = bounded(daemonsets.get(&self.name)).await?;
+        Ok(daemonset.metadata.deletion_timestamp.is_some())
+    }
+
     /// Whether the agent may no longer get its own Node.
     async fn is_revoked(&self) -> bool {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let found = bounded(nodes.get_metadata(&self.node_name)).await;
         found.is_err_and(|error| matches!(error.status(), Some(FORBIDDEN | UNAUTHORIZED)))
     }
+}
+
+fn status(found: &Result<bool, Error>) -> Option<u16> {
+    found.as_ref().err()?.status()
 }
 
 async fn bounded<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {

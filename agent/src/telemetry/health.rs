@@ -1,7 +1,8 @@
 //! The health of the agent's surroundings, as far as no metric has it: the last pod list of the kubelet and the error
 //! since, the watch on the Node, the CNI plugin on the host, the configuration in use.
 //!
-//! `usher status`, `usher check` and `usher config` print it. The agent decides nothing by it.
+//! `usher status`, `usher check` and `usher config` print it. The agent decides by it only whether a rejected token means
+//! that its DaemonSet was deleted ([`crate::kubernetes::own_daemonset`]).
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -53,6 +54,12 @@ impl Health {
         if error.is_none() {
             state.node_received = Some(Instant::now());
         }
+    }
+
+    /// Whether the API server sent the Node, and the watch on it has not failed since.
+    pub(crate) fn is_node_watched(&self) -> bool {
+        let state = self.state();
+        state.node_watched && state.node_watch_error.is_none()
     }
 
     /// The Namespaces that cannot be read, a line for each.

@@ -155,6 +155,8 @@ capabilities:
   hostPath: {path: {{ $node.runtimeDir }}, type: DirectoryOrCreate}
 {{- end }}
 {{- if $node.cni }}
+{{- /* Type Directory would keep the agent from starting where a directory is wrong. With this one it terminates sidecars, and
+     reports which value to set. */}}
 - name: cni-conf
   hostPath: {path: {{ $node.cniConfDir }}, type: DirectoryOrCreate}
 - name: cni-bin

@@ -1,7 +1,7 @@
 //! An agent that is terminated: it removes usher from its node only if its DaemonSet was deleted.
 
 use usher_tests::synthetic::{
-    ApiServer, Node,
+    Agent, ApiServer, Node,
     api_server::DaemonSet::{self, Deleted, Exists, Terminates},
 };
 
@@ -13,13 +13,17 @@ type Change<'a> = &'a dyn Fn(&ApiServer);
 /// Terminates an agent after this change. Returns whether the node is clean. A held connection is released then, and stays
 /// held otherwise.
 fn terminate(before: DaemonSet, change: impl Fn(&ApiServer)) -> bool {
+    terminate_after(before, |server, _agent| change(server))
+}
+
+fn terminate_after(before: DaemonSet, change: impl Fn(&ApiServer, &Agent)) -> bool {
     let node = Node::new();
     let host = Host::new(&node);
     let server = ApiServer::start();
     server.set_daemonset(before);
     let agent = host.agent_of(&server, "usher");
     let pod = host.held(&agent);
-    change(&server);
+    change(&server, &agent);
     assert_eq!(agent.stop(), Some(0));
     let is_clean = !host.has_entry();
     if is_clean {
@@ -67,6 +71,20 @@ fn plugin_stays_where_another_agent_may_follow() {
     for (name, change) in terminations {
         assert!(!terminate(Exists, change), "{name}");
     }
+}
+
+/// An API server that rejects valid tokens says nothing about the DaemonSet.
+#[test]
+fn plugin_stays_where_the_token_was_rejected_before() {
+    if !entered("deleted::plugin_stays_where_the_token_was_rejected_before") {
+        return;
+    }
+    let is_clean = terminate_after(Exists, |server, agent| {
+        server.invalidate_token();
+        server.end_watches(false);
+        agent.wait_metric("usher_node_watch_errors_total", "", |count| count > 0.5);
+    });
+    assert!(!is_clean);
 }
 
 #[test]
