@@ -3,7 +3,7 @@
 //! | folder | what |
 //! | --- | --- |
 //! | `pod` | reports about pods: `pods`, `stuck`, `explain`, `plan` |
-//! | `network` | the network namespace of a pod: `conns`, `capture`, `request`, `rules` |
+//! | `network` | the network namespace of a pod: `conns`, `capture`, `connect`, `request`, `resolve`, `rules` |
 //! | `operate` | operator requests to the agent: `quit`, `hold`, `release` |
 //! | `node` | the node and its agent: `status`, `check`, `config`, `log`, `metrics`, `report`, `watch`, `sysdump`, `cleanup` |
 //! | `data_source` | where reports come from: the agent, the node itself, or a sysdump (`--file`) |
@@ -41,7 +41,7 @@ use usher_sys::process::memory::{self, BoundedAllocator};
 pub use self::completion::Shell;
 use self::{
     global::command_line::CommandLine,
-    network::{capture, conns, request, rules},
+    network::{capture, connect, conns, request, resolve, rules},
     node::{check, cleanup, config, log, metrics, report, status, sysdump, watch},
     operate::{hold, quit, release},
     pod::{explain, plan, pods, stuck},
@@ -77,6 +77,7 @@ enum Command {
     Cleanup(cleanup::Args),
     Completion(completion::Args),
     Config(config::Args),
+    Connect(connect::Args),
     Conns(conns::Args),
     Explain(explain::Args),
     Help(help::Args),
@@ -89,6 +90,7 @@ enum Command {
     Release(release::Args),
     Report(report::Args),
     Request(Box<request::Args>),
+    Resolve(resolve::Args),
     Rules(rules::Args),
     Status(status::Args),
     Stuck(stuck::Args),
@@ -144,6 +146,7 @@ impl Args {
             Command::Check(args) => block_on(check::run(&args, &global)),
             Command::Cleanup(args) => cleanup::run(&args),
             Command::Completion(args) => completion::run(&args),
+            Command::Connect(args) => block_on(connect::run(&args, &global)),
             Command::Conns(args) => block_on(conns::run(&args, &global)),
             Command::Config(args) => block_on(config::run(&args, &global)),
             Command::Explain(args) => block_on(explain::run(&args, &global)),
@@ -157,6 +160,7 @@ impl Args {
             Command::Release(args) => block_on(release::run(&args, &global)),
             Command::Report(args) => block_on(report::run(&args, &global)),
             Command::Request(args) => block_on(request::run(&args, &global)),
+            Command::Resolve(args) => block_on(resolve::run(&args, &global)),
             Command::Rules(args) => block_on(rules::run(&args, &global)),
             Command::Status(args) => block_on(status::run(&args, &global)),
             Command::Stuck(args) => block_on(stuck::run(&args, &global)),
@@ -186,11 +190,13 @@ impl Command {
             Self::Completion(_) | Self::Complete(_) | Self::Help(_) => true,
             Self::Capture(_)
             | Self::Cleanup(_)
+            | Self::Connect(_)
             | Self::Hold(_)
             | Self::Log(_)
             | Self::Quit(_)
             | Self::Release(_)
             | Self::Request(_)
+            | Self::Resolve(_)
             | Self::Sysdump(_)
             | Self::Watch(_) => false,
         }

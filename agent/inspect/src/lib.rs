@@ -5,6 +5,8 @@
 //! | `explain` | the diagnosis of one pod |
 //! | `check` | the health of the node and of usher on it |
 //! | `conns` | sockets of a pod, with their containers and their path through the mesh |
+//! | `connect` | a TCP connection from a pod |
+//! | `dns` | name resolution of a pod |
 //! | `capture` | packet filters, pcapng, one line per packet |
 //! | `http` | request and response of HTTP/1.1 |
 //! | `sysdump` | layout of a sysdump, and redaction of secrets |
@@ -13,7 +15,9 @@
 
 pub mod capture;
 pub mod check;
+pub mod connect;
 pub mod conns;
+pub mod dns;
 pub mod explain;
 pub mod http;
 pub mod pod_selector;

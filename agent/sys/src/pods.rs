@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod container;
 pub(crate) mod inotify;
+pub mod mounted_file;
 pub mod pidfd;
 pub mod proc;
 pub(crate) mod readiness;

@@ -12,6 +12,9 @@ pub const VOLUME: &str = "/volume";
 pub const SCRIPT: &str = "/script";
 /// Where the termination log is mounted in a container.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
+/// Where a pod's resolver files are mounted in a container.
+pub const RESOLV_CONF: &str = "/etc/resolv.conf";
+pub const HOSTS: &str = "/etc/hosts";
 /// The name in Cargo's target directory.
 const NAME: &str = "usher-test-pod";
 /// Directories that may have a dynamic linker and its libraries.
@@ -58,10 +61,10 @@ pub fn library_directories() -> Vec<PathBuf> {
 /// If it cannot be created.
 pub fn lay_root(root: &Path) {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    for directory in ["/dev", "/proc"].map(Path::new) {
+    for directory in ["/dev", "/etc", "/proc"].map(Path::new) {
         make_directory(&inside(directory));
     }
-    for file in [IN_CONTAINER, TERMINATION_LOG].map(Path::new) {
+    for file in [IN_CONTAINER, TERMINATION_LOG, RESOLV_CONF, HOSTS].map(Path::new) {
         std::fs::write(inside(file), "").expect("the scratch directory is writable");
     }
     for library in LIBRARIES.map(Path::new) {

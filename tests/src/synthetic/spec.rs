@@ -60,6 +60,8 @@ pub struct PodSpec {
     pub capture: Option<Capture>,
     /// Other rules, as a script of the `nft` program.
     pub filter: String,
+    /// Mount points and texts of its resolver files: `program::RESOLV_CONF` and `program::HOSTS`.
+    pub files: BTreeMap<&'static str, String>,
 }
 
 /// The creator of a pod, which determines its owner and the format of its UID.
@@ -114,6 +116,7 @@ impl PodSpec {
             routed: false,
             capture: None,
             filter: String::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -180,6 +183,13 @@ impl PodSpec {
     pub fn captured(mut self, capture: Capture) -> Self {
         self.capture = Some(capture);
         self.routed = true;
+        self
+    }
+
+    /// Has this text in a resolver file.
+    #[must_use]
+    pub fn with_file(mut self, point: &'static str, text: &str) -> Self {
+        self.files.insert(point, text.to_owned());
         self
     }
 

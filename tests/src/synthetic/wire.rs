@@ -89,6 +89,8 @@ pub struct Order {
     pub task: Option<Task>,
     /// The termination log; a sandbox has none.
     pub termination_log: Option<PathBuf>,
+    /// Other files of the node that are mounted into the container, each with its mount point.
+    pub files: Vec<(PathBuf, PathBuf)>,
     /// Its pid namespace.
     pub pids: Pids,
     /// The pid of its init process, in the test's pid namespace.

@@ -14,7 +14,10 @@ use usher_inspect::{
 
 use self::gather::Detail;
 use crate::{
-    data_source::DataSource,
+    data_source::{
+        DataSource,
+        node::{Node, Target},
+    },
     failure::Failure,
     global::{Exit, Format, Global},
     output::{Output, Report, SysdumpReport},
@@ -101,6 +104,11 @@ impl SysdumpReport for Conns {
 /// Everything that any flag can show.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
     gather::gather(source, pod, Detail::Full).await
+}
+
+/// All sockets of a pod that was found, as far as their path through the mesh needs them.
+pub(super) fn sockets_of(node: &Node, target: &Target) -> Result<Conns, Failure> {
+    gather::sockets_of(node, target, Detail::Plain)
 }
 
 fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {

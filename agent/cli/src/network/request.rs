@@ -1,7 +1,7 @@
 //! `usher request`: sends an HTTP request to a port of a pod.
 //!
-//! The socket is opened in the pod's network namespace and used from here. The pod's files are not read, so names are not
-//! resolved and TLS is not supported.
+//! The socket is opened in the pod's network namespace and used from here. Names are not resolved (`usher resolve` does), and TLS
+//! is not supported.
 
 mod destination;
 mod output;

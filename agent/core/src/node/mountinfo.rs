@@ -31,6 +31,9 @@ const LOCAL: [&str; 13] = [
 /// Mounts that [`executable`] tells of one process.
 const EXECUTABLE: usize = 256;
 
+/// Limit of the paths of an origin. On a node, the same directory may be mounted in many places.
+const PATHS: usize = 8;
+
 /// The container's name, or None when no mount tells it (yet).
 pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'text str> {
     mountinfo.lines().find_map(|line| {
@@ -96,6 +99,65 @@ pub fn propagates(text: &str, held: &Path) -> Option<bool> {
     // The last one of those that are equally near.
     let nearest = holding.max_by_key(|mount| mount.point.len());
     nearest.map(|mount| mount.propagates)
+}
+
+/// A file or directory by its place on its file system, whatever it is mounted over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// `major:minor` of the file system.
+    pub device: String,
+    /// Path below the root of the file system.
+    pub path: PathBuf,
+}
+
+/// What is mounted at this point: the last mount there. None where nothing is.
+pub fn origin(text: &str, point: &Path) -> Option<Origin> {
+    let mounts = text.lines().rev().filter_map(Placed::read);
+    let mut at_point = mounts.filter(|mount| path(&mount.point) == point);
+    at_point.next().map(|mount| Origin {
+        device: mount.device.to_owned(),
+        path: path(&mount.root).to_owned(),
+    })
+}
+
+/// The paths that lead to the origin where these are the mounts, the nearest mount first.
+pub fn paths_of(text: &str, origin: &Origin) -> Vec<PathBuf> {
+    let mounts = text.lines().rev().filter_map(Placed::read);
+    let mut found: Vec<(usize, PathBuf)> = mounts
+        .filter(|mount| mount.device == origin.device)
+        .filter_map(|mount| {
+            let below = origin.path.strip_prefix(path(&mount.root)).ok()?;
+            // Joining an empty path would add a slash.
+            let point = path(&mount.point);
+            let whole = if below.as_os_str().is_empty() {
+                point.to_owned()
+            } else {
+                point.join(below)
+            };
+            Some((mount.root.len(), whole))
+        })
+        .collect();
+    found.sort_by_key(|(length, _path)| std::cmp::Reverse(*length));
+    found.truncate(PATHS);
+    found.into_iter().map(|(_length, path)| path).collect()
+}
+
+/// The fields of a mount that say where it is, and of what.
+struct Placed<'text> {
+    device: &'text str,
+    root: Cow<'text, [u8]>,
+    point: Cow<'text, [u8]>,
+}
+
+impl<'text> Placed<'text> {
+    fn read(line: &'text str) -> Option<Self> {
+        let mut fields = line.split(' ').skip(2);
+        Some(Self {
+            device: fields.next()?,
+            root: unescaped(fields.next()?),
+            point: unescaped(fields.next()?),
+        })
+    }
 }
 
 struct Mount<'text> {

@@ -1,11 +1,11 @@
 //! The report of `usher conns`: the JSON document, and the table.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use usher_core::node::socket::State;
+use usher_core::node::socket::{Protocol, State, plain};
 
-use super::{Filter, How, OwnerKind, Row, filter::Hidden};
+use super::{Filter, How, OwnerKind, Row, Way, filter::Hidden};
 use crate::text::table::{Cell, Table, Tone};
 
 /// The sockets of one pod.
@@ -52,6 +52,38 @@ impl Conns {
         (self.over, self.unbound) = (over, unbound);
         self.count();
         self
+    }
+
+    /// The path of a TCP connection with these ends that a process outside of the pod made in its network namespace. Its other
+    /// end is a socket here if a sidecar accepted it, or another container.
+    pub fn path_of(&self, local: SocketAddr, peer: SocketAddr) -> Way {
+        let (local, peer) = (plain(local), plain(peer));
+        let other = self
+            .sockets
+            .iter()
+            .find(|row| row.protocol == Protocol::Tcp && row.peer.map(plain) == Some(local));
+        let way = |how| Way {
+            how,
+            container: None,
+            port: None,
+            why: None,
+        };
+        match other {
+            Some(other) => Way {
+                container: other.container.clone(),
+                port: Some(other.local.port()),
+                ..way(if plain(other.local) == peer {
+                    How::To
+                } else {
+                    How::Through
+                })
+            },
+            None if self.gaps.is_empty() && !peer.ip().is_loopback() => way(How::Direct),
+            None => Way {
+                why: Some("its other end is not among the sockets that were read".into()),
+                ..way(How::Unknown)
+            },
+        }
     }
 
     /// Updates the counters.

@@ -200,17 +200,9 @@ impl Row {
 
     /// The path as text, optionally with the reason if it is not known.
     pub fn via_text(&self, with_reason: bool) -> String {
-        let Some(way) = &self.via else {
-            return "-".to_owned();
-        };
-        let container = way.container.as_deref().unwrap_or("outside");
-        match (way.how, way.port, way.why.as_deref()) {
-            (How::Direct, ..) => "direct".to_owned(),
-            (How::Through, Some(port), _) => format!("through {container}:{port}"),
-            (How::Unknown, _, Some(why)) if with_reason => format!("? ({why})"),
-            (How::Unknown, ..) => "?".to_owned(),
-            (how, ..) => format!("{} {container}", how.as_str()),
-        }
+        self.via
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |way| way.text(with_reason))
     }
 
     /// The processes as short text.
@@ -249,6 +241,18 @@ impl Row {
 }
 
 impl Way {
+    /// The path as text, optionally with the reason if it is not known.
+    pub fn text(&self, with_reason: bool) -> String {
+        let container = self.container.as_deref().unwrap_or("outside");
+        match (self.how, self.port, self.why.as_deref()) {
+            (How::Direct, ..) => "direct".to_owned(),
+            (How::Through, Some(port), _) => format!("through {container}:{port}"),
+            (How::Unknown, _, Some(why)) if with_reason => format!("? ({why})"),
+            (How::Unknown, ..) => "?".to_owned(),
+            (how, ..) => format!("{} {container}", how.as_str()),
+        }
+    }
+
     fn from_via(via: Via, name: impl Fn(usize) -> Option<String>) -> Option<Self> {
         let way = |how, container: Option<usize>, port| Self {
             how,

@@ -152,6 +152,16 @@ impl Netns {
         })
     }
 
+    /// Opens a non-blocking UDP socket in the namespace, like [`Self::tcp_socket`].
+    pub fn udp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
+        self.socket(|| {
+            let opened = socket(family, SockType::Datagram, FLAGS, None)?;
+            // Without the capability to set it, the datagram is one like the app's.
+            let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
+            Ok(opened)
+        })
+    }
+
     /// Opens a non-blocking socket that sends whole IP packets, including the header
     /// ([raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html)). Needs `CAP_NET_RAW`.
     pub fn raw_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {

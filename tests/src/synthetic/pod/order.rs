@@ -65,6 +65,7 @@ impl Pod {
         Order {
             task: self.task(&order.id, Some(spec)),
             termination_log: Some(self.termination_log(&spec.name)),
+            files: self.files(),
             env: env
                 .map(|variable| (variable.name.clone(), variable.value.clone()))
                 .collect(),
@@ -84,6 +85,7 @@ impl Pod {
             bundle: self.bundle(&id),
             task: None,
             termination_log: None,
+            files: Vec::new(),
             pids,
             pid: None,
             user: None,
@@ -120,6 +122,20 @@ impl Pod {
             let container = record.containers.entry(name.to_owned()).or_default();
             container.attempts.push(attempt);
         });
+    }
+
+    /// The pod's resolver files on the node, each with its mount point.
+    fn files(&self) -> Vec<(PathBuf, PathBuf)> {
+        let directory = self.scratch.join("pods").join(&self.uid);
+        std::fs::create_dir_all(&directory).expect("/tmp is writable");
+        let files = self.spec.files.iter().map(|(point, text)| {
+            let point = PathBuf::from(point);
+            let name = point.file_name().expect("a file has a name");
+            let file = directory.join(name);
+            std::fs::write(&file, text).expect("/tmp is writable");
+            (file, point)
+        });
+        files.collect()
     }
 
     /// The file that the kubelet creates for each attempt of a container.

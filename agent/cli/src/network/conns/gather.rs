@@ -50,14 +50,17 @@ pub(super) async fn gather(
     pod: &str,
     detail: Detail,
 ) -> Result<Conns, Failure> {
-    let node = &source.node;
-    let target = node.find(pod).await?;
+    let target = source.node.find(pod).await?;
+    sockets_of(&source.node, &target, detail)
+}
+
+pub(super) fn sockets_of(node: &Node, target: &Target, detail: Detail) -> Result<Conns, Failure> {
     let netns = target.netns(node)?;
     let is_host = node.is_own_network(&netns);
-    let members = members(node, &target)?;
+    let members = members(node, target)?;
     // The node's namespace has the sockets of all programs, so the pod's own sockets must be known first.
     let own = is_host
-        .then(|| owners(node, &target, &members, None))
+        .then(|| owners(node, target, &members, None))
         .transpose()?;
     let mut seen = sockets(&netns, detail, |socket| {
         own.as_ref().is_none_or(|own| is_of(socket, own, &members))
@@ -65,12 +68,12 @@ pub(super) async fn gather(
     let inodes: HashSet<u32> = seen.sockets.iter().map(|socket| socket.inode).collect();
     let owners = match own {
         Some(own) => own,
-        None => owners(node, &target, &members, Some(&inodes))?,
+        None => owners(node, target, &members, Some(&inodes))?,
     };
     seen.add_gaps(&owners);
     seen.is_partial |= is_host;
     seen.gaps.extend(target.gaps.iter().cloned());
-    let scene = scene(&target, &members, &mut seen, owners);
+    let scene = scene(target, &members, &mut seen, owners);
     let mut conns = Conns {
         pod: target.display_name(),
         uid: target.uid.to_string(),

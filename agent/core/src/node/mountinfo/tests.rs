@@ -254,3 +254,42 @@ proptest! {
         }
     }
 }
+
+/// A pod's file on a disk of its own, and the mounts of its node.
+const RESOLVER: &str = "\
+800 700 0:31 / / rw - overlay overlay rw,lowerdir=/l
+801 800 8:17 /sandboxes/a\\040b/old /etc/resolv.conf rw - ext4 /dev/sdb1 rw
+802 800 8:17 /sandboxes/a\\040b/resolv.conf /etc/resolv.conf rw - ext4 /dev/sdb1 rw
+803 800 8:1 /var/lib/kubelet/pods/u/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw
+";
+const NODE: &str = "\
+20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+21 20 8:17 / /var/lib/containerd rw - ext4 /dev/sdb1 rw
+22 20 8:17 /sandboxes /mnt/sandboxes rw - ext4 /dev/sdb1 rw
+";
+
+#[test]
+fn mounted_file_is_found_on_the_node() {
+    let of = |point: &str| origin(RESOLVER, Path::new(point));
+    let resolver = of("/etc/resolv.conf").unwrap();
+    assert_eq!(resolver.device, "8:17");
+    assert_eq!(
+        paths_of(NODE, &resolver),
+        [
+            Path::new("/mnt/sandboxes/a b/resolv.conf"),
+            Path::new("/var/lib/containerd/sandboxes/a b/resolv.conf")
+        ]
+    );
+    let hosts = of("/etc/hosts").unwrap();
+    assert_eq!(
+        paths_of(NODE, &hosts),
+        [Path::new("/var/lib/kubelet/pods/u/etc-hosts")]
+    );
+    assert_eq!(of("/etc/passwd"), None);
+    assert_eq!(paths_of("", &hosts), [] as [&Path; 0]);
+    let itself = Origin {
+        device: "8:17".to_owned(),
+        path: "/sandboxes".into(),
+    };
+    assert_eq!(paths_of(NODE, &itself)[0].as_os_str(), "/mnt/sandboxes");
+}

@@ -63,6 +63,9 @@ pub(crate) fn furnish(root: &Path, order: &Order) -> Result<(), String> {
     if let Some(log) = &order.termination_log {
         bind(log, &inside(root, Path::new(program::TERMINATION_LOG)))?;
     }
+    for (file, point) in &order.files {
+        bind(file, &inside(root, point))?;
+    }
     Ok(())
 }
 
