@@ -7,6 +7,7 @@ mod cli;
 mod configuration;
 mod events;
 pub(crate) mod markdown;
+mod measured;
 mod metrics;
 mod page;
 mod recipe;
@@ -23,7 +24,7 @@ use crate::{
     workspace::root,
 };
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     part(
         "sidecars",
         "overview of recipes",
@@ -42,6 +43,7 @@ const PARTS: [Part; 12] = [
     part("reference-cli", "command lines", cli::reference),
     part("reliability", "faults", reliability::table),
     part("compatibility", "kernels", vm::tables),
+    part("comparison", "measured", measured::comparison),
 ];
 
 #[derive(Debug, clap::Args)]
