@@ -17,7 +17,10 @@ mod words;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use usher_cluster::progress::{output, say};
+use usher_cluster::{
+    programs,
+    progress::{output, say},
+};
 
 use self::{finding::Finding, source::Source};
 use crate::{
@@ -53,6 +56,7 @@ pub(crate) fn quick_steps(steps: &mut Steps) {
     steps.run("rules of this repository", rules);
     steps.run("generated documentation", docs::check);
     steps.run("chart", chart::check);
+    steps.run("workflows", workflows);
     steps.run("policy for dependencies", policy::check);
     steps.run("clippy", || {
         run_command(&mut cargo([
@@ -85,6 +89,14 @@ fn go_format() -> Result<()> {
     .context("gofmt, which comes with Go")?;
     ensure!(unformatted.is_empty(), "run gofmt -w on:\n{unformatted}");
     Ok(())
+}
+
+/// Checks `.github/workflows`. Without shellcheck and pyflakes, whose presence would change the result.
+fn workflows() -> Result<()> {
+    let mut lint = Command::new(programs::actionlint()?);
+    lint.current_dir(root())
+        .args(["-no-color", "-shellcheck=", "-pyflakes="]);
+    run_command(&mut lint)
 }
 
 pub(crate) fn documentation() -> Result<()> {

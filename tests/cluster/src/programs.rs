@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 pub use self::{
     containerd::Containerd,
     debian::{Iptables, cni_plugins, ensure_package, ensure_packages},
-    go::{cni_reference, helm, helm_unittest, kubeconform},
+    go::{actionlint, cni_reference, helm, helm_unittest, kubeconform},
     guest::{Kernel, Tools, kernel, tools},
     istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
     own::{OwnPrograms, build_static, cargo, ensure_target},

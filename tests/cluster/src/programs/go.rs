@@ -72,6 +72,13 @@ pub fn kubeconform() -> Result<PathBuf> {
     tool("kubeconform", package, &STRIPPED, note)
 }
 
+/// Checks workflows of GitHub Actions.
+pub fn actionlint() -> Result<PathBuf> {
+    let package = "github.com/rhysd/actionlint/cmd/actionlint";
+    let note = "Building actionlint from source: some seconds, once";
+    tool("actionlint", package, &STRIPPED, note)
+}
+
 /// The CNI project's own test programs: one that calls plugins as a runtime does, and the plugins of
 /// two networks. All in one directory, which is a `CNI_PATH`.
 pub fn cni_reference() -> Result<PathBuf> {

@@ -1,4 +1,5 @@
-//! Checks of the chart: `helm lint` for every platform, the chart's own tests, versions and platforms.
+//! Checks of the chart: `helm lint` for every platform, the types of each version of Kubernetes, the chart's own tests,
+//! versions and platforms.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -26,6 +27,7 @@ pub(super) fn all(helm: &Path) -> Result<()> {
         "helm lint --strict: {} platforms",
         platforms.len()
     ));
+    super::schema::check(helm, &platforms)?;
     tests()
 }
 
