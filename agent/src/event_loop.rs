@@ -253,6 +253,12 @@ impl NodeLoop {
                     self.sandboxes.forget(&mut self.worker, &sandbox);
                 }
             }
+            Event::TrafficSampled {
+                key,
+                sample: Err(error),
+            } => {
+                tracing::warn!(error, uid = %key.pod, container_id = %key.id, "could not sample the traffic of an app; its stop signal is released after the least time");
+            }
             Event::CannotHoldStarts(reason) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());
                 self.reporter.events.send_node(&condition);
@@ -316,6 +322,7 @@ impl NodeLoop {
                 let events = self.starts.set_stops(&pod, stops);
                 self.follow_up(events);
             }
+            Action::SampleTraffic { key, status_ports } => self.sample_traffic(key, status_ports),
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
             Action::Attempt { key, step, timeout } => {

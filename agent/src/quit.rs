@@ -170,7 +170,10 @@ pub(crate) fn query_version(
 }
 
 /// Opens the namespace that a container was started in.
-fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {
+///
+/// # Errors
+/// The outcome that a request would have.
+pub(crate) fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {
     let netns = Netns::of_process(&host.proc, init.pidfd.pid());
     // The order matters: a process that is alive now had its number when its namespace was opened.
     if !init.pidfd.is_alive() {

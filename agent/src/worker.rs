@@ -8,7 +8,7 @@
 //!
 //! The worker: `serve` receives jobs, `lanes` limits them by namespace and node and finds those that are stuck, `rules`
 //! checks how much a packet costs in a namespace, `sandbox` runs the holds (`gate`, `probe`), and `request` sends
-//! requests (`loopback`, `http`) and signals.
+//! requests (`loopback`, `http`) and signals. `traffic` samples what clients send to apps whose stop signals wait.
 
 mod client;
 mod gate;
@@ -22,6 +22,7 @@ mod request;
 mod rules;
 mod sandbox;
 mod serve;
+mod traffic;
 
 pub(crate) use self::{
     client::{Descriptor, News, Worker},

@@ -50,6 +50,28 @@ pub fn loopback_up() -> Result<(), Error> {
     })
 }
 
+/// Creates a veth pair: `name` in the calling thread's namespace, and `peer` in that of a process.
+pub fn connect(name: &str, peer: &str, pid: u32) -> Result<(), Error> {
+    run(async |handle| {
+        let request = handle.link().add(LinkVeth::new(name, peer).build());
+        let created = request.execute().await;
+        created.map_err(|error| failed(&format!("add the veth pair {name} and {peer}"), &error))?;
+        let moved = LinkUnspec::new_with_name(peer).setns_by_pid(pid).build();
+        set(&handle, moved, peer).await
+    })
+}
+
+/// Adds an address to an interface, and brings it up.
+pub fn enable(name: &str, address: IpAddr, length: u8) -> Result<(), Error> {
+    run(async |handle| {
+        let index = index(&handle, name).await?;
+        let request = handle.address().add(index, address, length);
+        let added = request.execute().await;
+        added.map_err(|error| failed(&format!("add the address {address}"), &error))?;
+        set(&handle, LinkUnspec::new_with_name(name).up().build(), name).await
+    })
+}
+
 impl DeadEnd<'_> {
     /// Creates the interfaces, the addresses and the default routes.
     pub fn create(&self) -> Result<(), Error> {

@@ -140,6 +140,9 @@ impl Engine {
             Event::Stop { key, name, result } => {
                 self.stop_reported(now, &key, &name, result, &mut actions);
             }
+            Event::TrafficSampled { key, sample } => {
+                self.traffic_sampled(now, &key, sample, &mut actions);
+            }
             // === operator ===
             Event::Ordered(order) => self.ordered(now, &order, &mut actions),
             Event::Timer => {}

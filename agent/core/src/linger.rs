@@ -4,18 +4,22 @@
 //! kernel asks the *holder* process before that open, and the holder holds the first such command ([`StopGate`]). The
 //! engine decides which sidecars linger, and when each command continues (`review`).
 
+mod auto;
 mod candidate;
 mod command;
 mod gate;
 mod late;
 mod observe;
 mod policy;
+mod quiet;
 pub(crate) mod review;
 pub(crate) mod state;
+pub mod traffic;
 
 use std::{fmt, time::Duration};
 
 pub(crate) use self::policy::{limit, longest, pre_stop};
+pub use self::quiet::{FLOOR, SILENCE};
 pub use self::{
     command::{LONGEST_COMMAND, StopCommand},
     gate::StopGate,
@@ -70,6 +74,31 @@ pub enum Released {
     #[strum(serialize = "operator")]
     ByOperator,
     HolderEnded,
+    /// No client has sent anything to the app for a while.
+    Quiet,
+    /// The traffic of the app cannot be measured, and the least time has passed.
+    Floor(Unmeasured),
+}
+
+/// Why the traffic of an app is not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmeasured {
+    /// Its sockets are among those of the node.
+    HostNetwork,
+    /// No TCP port of the pod can be reached by clients; usher does not measure UDP.
+    NoListener,
+    /// The worker could not read the sockets.
+    Failed,
+}
+
+impl fmt::Display for Unmeasured {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::HostNetwork => "the pod uses hostNetwork",
+            Self::NoListener => "the pod listens at no TCP port for clients",
+            Self::Failed => "its sockets could not be read",
+        })
+    }
 }
 
 impl Released {
@@ -81,7 +110,7 @@ impl Released {
 
 impl fmt::Display for Released {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
+        let text = match self {
             Self::AppsEnded => "no app of the pod runs",
             Self::SidecarEnded => "the sidecar ended by itself",
             Self::NotDeleted => "the pod is not being deleted",
@@ -93,7 +122,22 @@ impl fmt::Display for Released {
             Self::NotWanted => "the mode, annotations or the pod changed",
             Self::ByOperator => "an operator released it",
             Self::HolderEnded => "the process that held it ended",
-        })
+            Self::Quiet => {
+                return write!(
+                    out,
+                    "clients have sent nothing for {}",
+                    duration::setting(SILENCE)
+                );
+            }
+            Self::Floor(why) => {
+                return write!(
+                    out,
+                    "its least time of {} has passed, and its traffic cannot be measured: {why}",
+                    duration::setting(FLOOR)
+                );
+            }
+        };
+        out.write_str(text)
     }
 }
 

@@ -12,7 +12,10 @@ use usher_core::{
 use usher_sys::pods::container::Init;
 
 use super::NodeLoop;
-use crate::{quit, worker::News};
+use crate::{
+    quit,
+    worker::{Descriptor, News, Purpose},
+};
 
 impl NodeLoop {
     /// The span of an action: a child of its pod's. At the default level only the pods with an open sandbox have a span,
@@ -37,6 +40,7 @@ impl NodeLoop {
             Action::ReleaseStart { key }
             | Action::Prepare(key)
             | Action::AskVersion { key, .. }
+            | Action::SampleTraffic { key, .. }
             | Action::Attempt { key, .. }
                 if tracing::enabled!(Level::DEBUG) =>
             {
@@ -146,6 +150,34 @@ impl NodeLoop {
         );
         if let Some(event) = failed {
             self.worker.report(event);
+        }
+    }
+
+    pub(super) fn sample_traffic(&mut self, key: ContainerKey, status_ports: Vec<u16>) {
+        let living = self.discovery.living(&key);
+        let init = living.map(|living| Arc::clone(&living.init));
+        let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
+        let opened = match init {
+            _ if !in_pod_netns => Err("it is in another network namespace than the pod".to_owned()),
+            None => Err("it has ended".to_owned()),
+            Some(init) => quit::open(&self.host, &init).map_err(|outcome| {
+                quit::detail(&outcome).unwrap_or_else(|| outcome.name().to_owned())
+            }),
+        };
+        match opened {
+            Ok(netns) => {
+                let job = Job::SampleTraffic {
+                    id: key.id.clone(),
+                    status_ports,
+                };
+                let (id, purpose) = (netns.id(), Purpose::SampleTraffic(key));
+                let descriptors = vec![Descriptor::Netns(Arc::new(netns))];
+                self.worker.send(id, purpose, job, descriptors);
+            }
+            Err(error) => {
+                let sample = Err(error);
+                self.worker.report(Event::TrafficSampled { key, sample });
+            }
         }
     }
 }

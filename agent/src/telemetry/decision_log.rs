@@ -210,7 +210,7 @@ impl Recorder {
                 metrics.start_holds.inc(&StartHoldResult(*why));
                 metrics.start_held.observe(held.as_secs_f64());
             }
-            Kind::LingerReleased { why, held } => {
+            Kind::LingerReleased { why, held } | Kind::PreStopReleased { why, held } => {
                 metrics.lingers.inc(&LingerResult(*why));
                 metrics.lingered.observe(held.as_secs_f64());
             }

@@ -240,6 +240,11 @@ impl Worker {
                     self.event(Event::VersionAnswered { key, body });
                 }
             }
+            Reply::TrafficSampled { id, sample } => {
+                if let Some(Purpose::SampleTraffic(key)) = self.jobs.take(id) {
+                    self.event(Event::TrafficSampled { key, sample });
+                }
+            }
             Reply::Armed { id, result } => {
                 if let Some(Purpose::Arm(sandbox)) = self.jobs.take(id) {
                     self.event(Event::Armed { sandbox, result });

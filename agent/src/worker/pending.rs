@@ -21,6 +21,7 @@ pub(crate) enum Purpose {
     Prepare(ContainerKey),
     Attempt(ContainerKey),
     QueryVersion(ContainerKey),
+    SampleTraffic(ContainerKey),
     Arm(SandboxId),
     /// Look for the table of an earlier agent.
     Look(ContainerKey, SandboxId),
@@ -106,9 +107,10 @@ impl PendingJobs {
 impl Purpose {
     pub(super) fn subject(&self) -> Subject {
         match self {
-            Self::Prepare(key) | Self::Attempt(key) | Self::QueryVersion(key) => {
-                Subject::Container(key.clone())
-            }
+            Self::Prepare(key)
+            | Self::Attempt(key)
+            | Self::QueryVersion(key)
+            | Self::SampleTraffic(key) => Subject::Container(key.clone()),
             Self::Look(key, _sandbox) => Subject::Container(key.clone()),
             Self::Arm(sandbox)
             | Self::Readopt(sandbox)
@@ -127,6 +129,10 @@ impl Purpose {
                 outcome: Outcome::Failed(why),
             },
             Self::QueryVersion(key) => Event::VersionAnswered { key, body: None },
+            Self::SampleTraffic(key) => Event::TrafficSampled {
+                key,
+                sample: Err(why),
+            },
             Self::Arm(sandbox) => Event::Armed {
                 sandbox,
                 result: Err(why),
@@ -149,7 +155,11 @@ impl Purpose {
             | Self::Readopt(_)
             | Self::Change(_)
             | Self::OpenAll(_) => true,
-            Self::Prepare(_) | Self::Attempt(_) | Self::QueryVersion(_) | Self::Probe(..) => false,
+            Self::Prepare(_)
+            | Self::Attempt(_)
+            | Self::QueryVersion(_)
+            | Self::SampleTraffic(_)
+            | Self::Probe(..) => false,
         }
     }
 

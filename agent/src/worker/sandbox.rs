@@ -213,6 +213,7 @@ impl Sandbox {
             | Job::Request { .. }
             | Job::Query { .. }
             | Job::Signal { .. }
+            | Job::SampleTraffic { .. }
             | Job::Forget { .. } => {}
         }
     }

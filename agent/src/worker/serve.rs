@@ -27,6 +27,7 @@ use super::{
     replies::{Replies, forward},
     request::{self, Target},
     sandbox::Sandboxes,
+    traffic::Traffic,
 };
 use crate::args::WorkerArgs;
 
@@ -35,10 +36,13 @@ const THREADS: usize = NODE + 1024;
 /// Most of it is never touched.
 const STACK: usize = 512 * 1024;
 
+const NO_DESCRIPTORS: &str = "the worker process has no descriptors left";
+
 struct Server {
     proc: ProcRoot,
     lanes: Lanes,
     sandboxes: Sandboxes,
+    traffic: Traffic,
     replies: Replies,
 }
 
@@ -71,9 +75,11 @@ async fn serve(stdin: OwnedFd, proc: PathBuf) -> anyhow::Result<()> {
     let (replies, waiting) = Replies::new();
     replies.send(Reply::Started).await;
     let lanes = Lanes::new(replies.clone());
+    let proc = ProcRoot::new(proc);
     let mut server = Server {
-        proc: ProcRoot::new(proc),
         sandboxes: Sandboxes::new(lanes.clone(), replies.clone()),
+        traffic: Traffic::new(proc.clone(), lanes.clone(), replies.clone()),
+        proc,
         lanes,
         replies,
     };
@@ -168,6 +174,18 @@ impl Server {
                     }
                 });
             }
+            Job::SampleTraffic {
+                id: container,
+                status_ports,
+            } => match namespace(netns, descriptors.next()) {
+                Some(netns) => self.traffic.sample(id, container, netns, status_ports),
+                None => {
+                    let sample = Err(NO_DESCRIPTORS.to_owned());
+                    self.replies
+                        .send(Reply::TrafficSampled { id, sample })
+                        .await;
+                }
+            },
             Job::Arm { ref sandbox, .. }
             | Job::Adopt { ref sandbox }
             | Job::Probe { ref sandbox, .. }
@@ -223,7 +241,7 @@ impl Server {
 
     /// An order without its descriptors: the process has no more of them.
     async fn fail(&self, id: JobId) {
-        let outcome = Outcome::Failed("the worker process has no descriptors left".to_owned());
+        let outcome = Outcome::Failed(NO_DESCRIPTORS.to_owned());
         self.replies.send(Reply::Attempted { id, outcome }).await;
     }
 }

@@ -93,9 +93,14 @@ fn killed_at_each<'places>(
     }
 }
 
+/// An action that only reads, while a stop signal waits. The tests of linger kill the agent then.
+const SAMPLE: &str = "sample-traffic";
+
 /// The kinds of actions in parts that run in parallel.
 fn part(number: usize, parts: usize) -> impl Iterator<Item = &'static str> {
-    Action::KINDS.iter().skip(number).step_by(parts).copied()
+    let kinds = Action::KINDS.iter().copied();
+    let kinds = kinds.filter(|kind| *kind != SAMPLE);
+    kinds.skip(number).step_by(parts)
 }
 
 #[test]

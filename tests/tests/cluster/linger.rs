@@ -284,3 +284,51 @@ fn stop_signal_of_an_app_waits_for_its_pre_stop_time() {
     );
     assert_eq!(lab.count(&plain, "pre-stop-held"), 0);
 }
+
+/// A client calls the app for longer than the least time. The kubelet probes the app all the time, which does not count.
+#[test]
+fn stop_signal_of_an_app_waits_while_a_client_calls() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let called = lab.namespace("pre-stop-auto");
+    let calling = lab.namespace("pre-stop-client");
+    let run = |namespace: &str, app: Value, annotations: &[(&str, &str)]| {
+        let pod = workload::pod("pod", namespace, "Always", &[app]);
+        lab.cluster.apply(&with(pod, GRACE, annotations)).unwrap();
+        container_runs(&lab, namespace, "app")
+    };
+    let args = ["--serve", "8080", "--term-delay", "1ms", "--term-code", "0"];
+    let mut app = app_container("app", &args);
+    app["readinessProbe"] = json!({ "httpGet": { "port": 8080 }, "periodSeconds": 1 });
+    let server = run(&called, app, &[("usher.dev/pre-stop", "auto")]);
+    wait_armed(&lab, &called);
+    let to = format!("{}:8080", server["status"]["podIP"].as_str().unwrap());
+    let delay = format!("{}s", WORK.as_secs());
+    let args = [
+        "--call-after-term",
+        &to,
+        "--term-delay",
+        &delay,
+        "--term-code",
+        "0",
+    ];
+    run(&calling, app_container("app", &args), &[]);
+
+    let deletions = [&*called, &*calling].map(|namespace| Deletion::begin(&lab, namespace));
+    let [(took, _log), (_took, log)] = deletions.map(Deletion::end);
+    let (calls, failed) = (
+        number(&log, "app-calls", "calls"),
+        number(&log, "app-calls", "failed"),
+    );
+    eprintln!("failed: {failed} of {calls} calls to an app that is deleted, in {took:?}");
+    assert!(calls >= 50, "{log}");
+    assert_eq!(failed, 0, "{log}");
+    assert!(WORK < took && took < GRACE, "{took:?}");
+    let released = lab.decided(&called, "pre-stop-released");
+    let reason = released.text("reason");
+    assert!(
+        reason.starts_with("clients have sent nothing for 2s"),
+        "{reason}"
+    );
+}

@@ -5,7 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod auto;
 mod faults;
+mod network;
 mod pre_stop;
 mod release;
 mod runtime;

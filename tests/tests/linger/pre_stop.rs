@@ -8,7 +8,7 @@ use crate::{APP, is, is_armed, lingering, pod, reason};
 
 const TIME: Duration = Duration::from_secs(3);
 
-fn armed(agent: &Agent, id: &str) {
+pub(crate) fn armed(agent: &Agent, id: &str) {
     usher_tests::synthetic::clock::eventually("an armed app", || {
         agent.log().count(|line| is_armed(line, id)) > 0
     });

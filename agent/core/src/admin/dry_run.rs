@@ -176,7 +176,13 @@ pub struct Stop {
     /// How long it waits at most, in milliseconds; None where it does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ms: Option<u64>,
-    /// Why it does not wait.
+    /// Where the traffic of an app decides how long it waits: the least time, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_ms: Option<u64>,
+    /// And the silence of clients that ends it after that, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_ms: Option<u64>,
+    /// Why it does not wait, or why traffic does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

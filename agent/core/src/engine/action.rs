@@ -88,6 +88,13 @@ pub enum Action {
     /// Hold the stop signals of these containers of a pod from now on, and release the
     /// others; the results are [`crate::Event::Stop`].
     HoldStops { pod: PodUid, stops: Vec<Stop> },
+    /// Sample what clients have sent to the pod of this container, whose stop signal waits; the result is
+    /// [`crate::Event::TrafficSampled`].
+    SampleTraffic {
+        key: ContainerKey,
+        /// Ports of the pod's sidecars that serve no clients.
+        status_ports: Vec<u16>,
+    },
     /// Replace the table of this sandbox. It has no result.
     Mend {
         sandbox: SandboxId,

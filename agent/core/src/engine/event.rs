@@ -7,7 +7,7 @@ use crate::{
     cni::protocol::Request,
     engine::request::Order,
     hold::{Features, Probe, Remains, Tally},
-    linger::StopResult,
+    linger::{StopResult, traffic::Sample},
     pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
@@ -111,6 +111,11 @@ pub enum Event {
         key: ContainerKey,
         name: String,
         result: StopResult,
+    },
+    /// The result of [`crate::Action::SampleTraffic`].
+    TrafficSampled {
+        key: ContainerKey,
+        sample: Result<Sample, String>,
     },
     /// An operator's request. The same step has one [`crate::Action::Reply`] to it.
     Ordered(Order),

@@ -6,12 +6,15 @@ use super::{NoLinger, limit, pre_stop};
 use crate::{
     plan::{SHORTEST_RESERVE, Sidecar},
     pod::view::PodView,
+    settings::overrides::PreStop,
 };
 
 #[derive(Debug)]
 pub(super) struct Candidate<'view> {
     pub(super) name: &'view str,
     pub(super) is_app: bool,
+    /// Its traffic decides how long the stop signal is held.
+    pub(super) is_auto: bool,
     /// How long its stop signal may be held.
     pub(super) limit: Result<Duration, NoLinger>,
     /// The part of the grace period that it needs after its stop signal.
@@ -23,6 +26,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
     let sidecars = view.plan.sidecars.iter().map(|sidecar| Candidate {
         name: &sidecar.name,
         is_app: false,
+        is_auto: false,
         limit: limit(&view.spec, &view.plan, sidecar),
         reserve: Sidecar::reserve(sidecar),
     });
@@ -32,6 +36,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
         .map(|name| Candidate {
             name,
             is_app: true,
+            is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
             limit: pre_stop(&view.spec, &view.plan),
             reserve: SHORTEST_RESERVE,
         });

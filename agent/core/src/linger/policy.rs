@@ -8,7 +8,7 @@ use crate::{
     plan::{Plan, SHORTEST_RESERVE, Sidecar},
     pod::spec::Pod,
     recipe::Linger,
-    settings::overrides::LingerKind,
+    settings::overrides::{LingerKind, PreStop},
 };
 
 /// Why a sidecar does not linger.
@@ -79,7 +79,7 @@ pub(crate) fn longest(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Durat
     Ok(left)
 }
 
-/// How long the stop signal of an app waits.
+/// How long the stop signal of an app may be held at most.
 ///
 /// # Errors
 /// Why it does not wait.
@@ -93,5 +93,8 @@ pub(crate) fn pre_stop(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
     if left.is_zero() {
         return Err(NoLinger::Grace { grace, reserve });
     }
-    Ok(requested.min(left))
+    Ok(match requested {
+        PreStop::For(time) => time.min(left),
+        PreStop::Auto => left,
+    })
 }

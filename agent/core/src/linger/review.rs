@@ -48,7 +48,7 @@ impl LingerReview<'_> {
         lingers: &mut Lingers,
         actions: &mut Vec<Action>,
     ) -> Option<Timestamp> {
-        let held = self.review_held(lingers);
+        let held = self.review_held(lingers, actions);
         let late = self.review_late(lingers, actions);
         let created = self.next_created(lingers);
         let wanted = self.wanted(lingers, actions);
@@ -74,7 +74,7 @@ impl LingerReview<'_> {
             .min()
     }
 
-    fn review_held(self, lingers: &mut Lingers) -> Option<Timestamp> {
+    fn review_held(self, lingers: &mut Lingers, actions: &mut Vec<Action>) -> Option<Timestamp> {
         let mut wake = None;
         for (id, progress) in &mut lingers.runs {
             let Progress::Held(held) = progress else {
@@ -90,7 +90,8 @@ impl LingerReview<'_> {
             });
             if held.why.is_none() {
                 let due = due.map(|(due, _why)| due);
-                wake = wake.into_iter().chain(due).min();
+                let traffic = self.review_traffic(id, held, actions);
+                wake = wake.into_iter().chain(due).chain(traffic).min();
             }
         }
         wake
@@ -138,7 +139,11 @@ impl LingerReview<'_> {
         Some((held.since + left, Released::Deadline))
     }
 
-    fn candidate<'view>(self, view: &'view PodView, id: &ContainerId) -> Option<Candidate<'view>> {
+    pub(super) fn candidate<'view>(
+        self,
+        view: &'view PodView,
+        id: &ContainerId,
+    ) -> Option<Candidate<'view>> {
         let (_id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
         let name = self.runs.name_of(id, run)?;
         candidates(view).find(|candidate| candidate.name == name)
@@ -227,6 +232,7 @@ impl LingerReview<'_> {
                         at,
                         is_listed,
                         is_app,
+                        quiet: None,
                         why: None,
                     }),
                 );
@@ -242,7 +248,10 @@ impl LingerReview<'_> {
                     Some(Progress::Held(held)) => (held.why, self.released(&held)),
                     _ => (None, Progress::Over),
                 };
+                let is_auto = matches!(before, Some(Progress::Held(Held { quiet: Some(_), .. })));
                 let why = match (at_limit, ordered) {
+                    // Its limit is the rest of the grace period.
+                    (true, _) if is_auto => Released::Deadline,
                     (true, _) => Released::Limit,
                     (false, Some(why)) => why,
                     (false, None) => Released::NotWanted,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Released, Stop};
+use super::{Released, Stop, quiet::Quiet};
 use crate::{
     base::{
         id::{ContainerId, PodUid},
@@ -56,6 +56,8 @@ pub(super) struct Held {
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
+    /// The traffic of an app with a pre-stop time of `auto`.
+    pub(super) quiet: Option<Quiet>,
     /// The release was ordered, for this reason.
     pub(super) why: Option<Released>,
 }

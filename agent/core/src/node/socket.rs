@@ -229,6 +229,8 @@ pub struct Socket {
     pub all_retransmits: Option<u32>,
     /// What came and was dropped, as its queue was full.
     pub drops: Option<u32>,
+    /// Bytes that the peer has sent, its FIN included; of a full TCP socket only.
+    pub received: Option<u64>,
 }
 
 impl Socket {

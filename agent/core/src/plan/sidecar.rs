@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     decision::LeftToKubelet,
-    hold::HeldPort,
+    hold::{HeldPort, Probe},
     plan::version_query::VersionQueries,
     pod::{
         restart_policy::{RestartPolicy, RestartRule},
@@ -58,6 +58,23 @@ impl Sidecar {
             .filter(|step| matches!(step.step, Step::Signal { .. }));
         let takes = signals.map(|step| step.takes).max().unwrap_or_default();
         SHORTEST_RESERVE.saturating_add(takes)
+    }
+
+    /// Ports of its own interface: those that its recipe sends requests to. Some are listed twice.
+    pub(crate) fn status_ports(&self) -> impl Iterator<Item = u16> {
+        let after_term = self.after_term.iter().flatten();
+        let steps = self.ladder.iter().chain(after_term);
+        let steps = steps.filter_map(|step| match &step.step {
+            Step::Request(request) => Some(request.port),
+            Step::Signal { .. } => None,
+        });
+        let probes = self.held_ports.iter();
+        let probes = probes.filter_map(|held_port| match held_port.probe {
+            Probe::Answers { port, .. } => Some(port),
+            Probe::Listens { .. } => None,
+        });
+        let question = self.question.as_ref().map(|question| question.port);
+        steps.chain(probes).chain(question)
     }
 }
 

@@ -199,9 +199,9 @@ pub const KNOWN: [Known; 16] = [
     Known {
         key: PRE_STOP,
         on: PODS,
-        values: &["10s", "false"],
+        values: &["10s", "auto", "false"],
         default: Some("false"),
-        meaning: "For how long the stop signal of the apps waits when the pod is deleted, as part of its grace period",
+        meaning: "For how long the stop signal of the apps waits when the pod is deleted, as part of its grace period; `auto`: until clients are silent",
     },
 ];
 

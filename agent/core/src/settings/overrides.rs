@@ -6,10 +6,11 @@
 mod hold;
 mod linger;
 mod ports;
+mod pre_stop;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use self::{hold::HoldKind, linger::LingerKind};
+pub use self::{hold::HoldKind, linger::LingerKind, pre_stop::PreStop};
 use crate::{
     base::duration,
     pod::spec::is_container_name,
@@ -48,7 +49,7 @@ pub struct Tuning {
     /// Whether its sidecars outlive its apps when it is deleted.
     pub linger: LingerKind,
     /// How long the stop signals of its apps wait when it is deleted.
-    pub pre_stop: Option<Duration>,
+    pub pre_stop: Option<PreStop>,
 }
 
 /// What a pod's annotation says a container is.
@@ -108,7 +109,7 @@ const DEADLINE: &str = "a duration of 1s to 10m, like 10s or 1m30s";
 const ON_DEADLINE: &str = "\"open\" or \"closed\"";
 const PORTS: &str = "a list like NAME=5432, NAME=3306 of at most 16 ports";
 const LINGER: &str = "\"true\", \"false\" or a duration of 1s to 1h, like 20s";
-const PRE_STOP: &str = "\"false\" or a duration of 1s to 10m, like 10s";
+const PRE_STOP: &str = "\"auto\", \"false\" or a duration of 1s to 10m, like 10s";
 const SIDECARS: &str = "a list like NAME, NAME=SIGTERM, NAME=POST :9091/quit, NAME=app";
 
 impl Tuning {
@@ -145,7 +146,7 @@ impl Tuning {
         let key = annotation::LINGER;
         let linger = first(&everywhere, key, LINGER, linger::read, &mut bad);
         let key = annotation::PRE_STOP;
-        let pre_stop = first(&everywhere, key, PRE_STOP, pre_stop, &mut bad);
+        let pre_stop = first(&everywhere, key, PRE_STOP, pre_stop::read, &mut bad);
         let named = first(pod_only, annotation::SIDECARS, SIDECARS, named, &mut bad);
         let tuning = Self {
             quit,
@@ -202,15 +203,6 @@ fn boolean(text: &str) -> Option<bool> {
 fn deadline(text: &str) -> Option<Duration> {
     let time = duration::parse_up_to(text, LONGEST_WAIT).ok()?;
     (time >= SHORTEST_HOLD).then_some(time)
-}
-
-/// `false` is a value, and means none.
-#[expect(clippy::option_option, reason = "an invalid value is the third case")]
-fn pre_stop(text: &str) -> Option<Option<Duration>> {
-    match text {
-        "false" => Some(None),
-        text => deadline(text).map(Some),
-    }
 }
 
 fn on_deadline(text: &str) -> Option<OnDeadline> {

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::Trouble;
 use crate::{
-    base::id::{ContainerKey, NetnsId, Pid, SandboxId},
+    base::id::{ContainerId, ContainerKey, NetnsId, Pid, SandboxId},
     hold::{Probe, Remains, Tally, ruleset::Wanted},
+    linger::traffic::Sample,
     quit::outcome::Outcome,
     recipe::step::{Request, Signal},
 };
@@ -51,6 +52,11 @@ pub enum Job {
         process: String,
         signal: Signal,
     },
+    /// Sample what clients have sent to the pod of this container since the job before. Descriptor: namespace.
+    SampleTraffic {
+        id: ContainerId,
+        status_ports: Vec<u16>,
+    },
     /// Install the table of a sandbox. Descriptor: namespace.
     Arm { sandbox: SandboxId, wanted: Wanted },
     /// Look for the table of an earlier worker or agent. Descriptor: namespace.
@@ -87,6 +93,10 @@ pub enum Reply {
     Answered {
         id: JobId,
         body: Option<String>,
+    },
+    TrafficSampled {
+        id: JobId,
+        sample: Result<Sample, String>,
     },
     Armed {
         id: JobId,
@@ -136,6 +146,7 @@ impl Job {
         match self {
             Self::Request { timeout, .. } => Some(*timeout + MARGIN),
             Self::Query { .. } => Some(QUERY + MARGIN),
+            Self::SampleTraffic { .. } => Some(SAMPLE + MARGIN),
             Self::Signal { .. }
             | Self::Arm { .. }
             | Self::Adopt { .. }
@@ -150,6 +161,8 @@ impl Job {
 
 /// How long a version query may take.
 pub const QUERY: Duration = Duration::from_secs(1);
+/// How long a sample of a pod's traffic may take: the kernel lists its sockets, of which there may be many.
+pub const SAMPLE: Duration = Duration::from_secs(2);
 /// How long the system calls of a job may take that waits for nothing in the pod.
 pub const CALLS: Duration = Duration::from_millis(500);
 /// What a job may take beyond its own time before it is late.
@@ -249,6 +262,10 @@ mod tests {
                 wanted: wanted(),
             },
             Job::Adopt { sandbox: sandbox() },
+            Job::SampleTraffic {
+                id: ContainerId::parse(&"1".repeat(64)).unwrap(),
+                status_ports: vec![15020],
+            },
             Job::Probe {
                 sandbox: sandbox(),
                 probe,
@@ -308,6 +325,17 @@ mod tests {
             Reply::Answered {
                 id,
                 body: Some("\"\n".repeat(1000)),
+            },
+            Reply::TrafficSampled {
+                id,
+                sample: Ok(Sample {
+                    bytes: u64::MAX,
+                    ..Sample::default()
+                }),
+            },
+            Reply::TrafficSampled {
+                id,
+                sample: Err("no".to_owned()),
             },
             Reply::Armed {
                 id,

@@ -85,6 +85,7 @@ impl Stage {
             rtt: None,
             all_retransmits: None,
             drops: None,
+            received: None,
         });
         place
     }

@@ -5,10 +5,11 @@ use usher_core::{
     admin::Role,
     base::duration::setting,
     decision::timeline::Entry,
+    linger::{FLOOR, SILENCE},
     node::network::Network,
     settings::{
         annotation,
-        overrides::{HoldKind, LingerKind},
+        overrides::{HoldKind, LingerKind, PreStop},
     },
 };
 
@@ -223,7 +224,15 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     });
     let pre_stop = case.plan.tuning.pre_stop.map(|time| {
         let place = case.opt_out(annotation::PRE_STOP);
-        format!("pre-stop: {} ({place})", setting(time))
+        let time = match time {
+            PreStop::For(time) => setting(time).to_string(),
+            PreStop::Auto => format!(
+                "auto, {}, then until clients have sent nothing for {}",
+                setting(FLOOR),
+                setting(SILENCE)
+            ),
+        };
+        format!("pre-stop: {time} ({place})")
     });
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [

@@ -72,6 +72,15 @@ sockopt_impl!(
 );
 
 sockopt_impl!(
+    /// Joins a multicast group.
+    AddMembership,
+    SetOnly,
+    libc::SOL_NETLINK,
+    libc::NETLINK_ADD_MEMBERSHIP,
+    u32
+);
+
+sockopt_impl!(
     /// Memory statistics of a socket
     /// ([`sk_get_meminfo`](https://github.com/torvalds/linux/blob/v6.18/net/core/sock.c)).
     MemoryInfo,
@@ -126,6 +135,15 @@ impl Socket {
         setsockopt(&self.fd, NoEnobufs, &true)?;
         setsockopt(&self.fd, sockopt::RcvBufForce, &bytes)?;
         Ok(())
+    }
+
+    /// Receives the messages of a multicast group from now on. Where there is no room for one, a receive fails once with
+    /// `ENOBUFS`.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub fn join(&self, group: u32) -> io::Result<()> {
+        Ok(setsockopt(&self.fd, AddMembership, &group)?)
     }
 
     /// Messages that the kernel has dropped so far for lack of room. Linux 4.12.

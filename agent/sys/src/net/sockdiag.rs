@@ -9,6 +9,7 @@
 //! two fixed structures.
 
 mod dump;
+mod ended;
 
 use std::{
     io,
@@ -19,7 +20,10 @@ use std::{
 use nix::errno::Errno;
 use usher_core::{hold::syn::Connection, node::socket};
 
-pub use self::dump::{Dumped, Wanted, decode};
+pub use self::{
+    dump::{Dumped, Wanted, decode},
+    ended::EndedSockets,
+};
 use crate::net::{
     netlink::{
         Protocol, Socket,
@@ -69,6 +73,8 @@ pub enum Error {
         protocol: socket::Protocol,
         source: io::Error,
     },
+    #[error("receiving notifications of ended TCP sockets")]
+    Ended(#[source] io::Error),
 }
 
 /// The sockets of one network namespace.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dump;
+mod ended;
 mod links;
 mod members;
 #[path = "../hold/scratch.rs"]

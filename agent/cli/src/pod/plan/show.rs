@@ -195,11 +195,23 @@ fn linger(linger: &Linger, table: &mut Table) {
     table.note(acts("linger", linger.acts, &linger.mode));
     for stop in &linger.apps {
         let container = &stop.container;
+        let silence = stop.least_ms.zip(stop.silence_ms);
         table.note(match (stop.limit_ms, &stop.why) {
-            (Some(limit), _) => format!(
-                "  when the pod is deleted, the stop signal of app {container} waits for {}",
-                time(limit)
-            ),
+            (Some(limit), why) => {
+                let waits = format!(
+                    "  when the pod is deleted, the stop signal of app {container} waits for"
+                );
+                match (silence, why) {
+                    (Some((least, silence)), _) => format!(
+                        "{waits} {}, then until clients have sent nothing for {}, for at most {}",
+                        time(least),
+                        time(silence),
+                        time(limit)
+                    ),
+                    (None, Some(why)) => format!("{waits} {}: {why}", time(limit)),
+                    (None, None) => format!("{waits} {}", time(limit)),
+                }
+            }
             (None, why) => format!(
                 "  the stop signal of app {container} does not wait: {}",
                 why.as_deref().unwrap_or_default()

@@ -5,9 +5,12 @@ use std::time::Duration;
 use super::ms;
 use crate::{
     admin::{Acts, Linger, Stop},
-    linger::{self, NoLinger},
+    linger::{self, NoLinger, Unmeasured},
     pod::view::PodView,
-    settings::{mode::Mode, overrides::LingerKind},
+    settings::{
+        mode::Mode,
+        overrides::{LingerKind, PreStop},
+    },
 };
 
 /// None where the pod does not request it.
@@ -24,9 +27,7 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
         .collect();
     let names = view.spec.containers.iter().map(|one| &one.name[..]);
     let apps = names.filter(|name| has_pre_stop && plan.is_app(name));
-    let apps: Vec<Stop> = apps
-        .map(|name| stop(name, linger::pre_stop(&view.spec, plan)))
-        .collect();
+    let apps: Vec<Stop> = apps.map(|name| app_stop(name, view)).collect();
     let mut all = sidecars.iter().chain(&apps);
     let any_waits = all.any(|stop| stop.limit_ms.is_some());
     Some(Linger {
@@ -41,10 +42,35 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
     })
 }
 
+fn app_stop(container: &str, view: &PodView) -> Stop {
+    let stop = stop(container, linger::pre_stop(&view.spec, &view.plan));
+    let Some(limit) = stop
+        .limit_ms
+        .filter(|_| view.plan.tuning.pre_stop == Some(PreStop::Auto))
+    else {
+        return stop;
+    };
+    let least = ms(linger::FLOOR).min(limit);
+    if view.spec.host_network {
+        let why = Unmeasured::HostNetwork;
+        return Stop {
+            limit_ms: Some(least),
+            why: Some(format!("its traffic cannot be measured: {why}")),
+            ..stop
+        };
+    }
+    Stop {
+        least_ms: Some(least),
+        silence_ms: Some(ms(linger::SILENCE)),
+        ..stop
+    }
+}
+
 fn stop(container: &str, limit: Result<Duration, NoLinger>) -> Stop {
     Stop {
         container: container.to_owned(),
         limit_ms: limit.as_ref().ok().map(|limit| ms(*limit)),
         why: limit.err().map(|why| why.to_string()),
+        ..Stop::default()
     }
 }

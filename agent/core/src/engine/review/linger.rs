@@ -10,7 +10,7 @@ use crate::{
         action::Action,
         request::{Answer, Order, Taken},
     },
-    linger::{Released, StopResult, review::LingerReview, state::Lingers},
+    linger::{Released, StopResult, review::LingerReview, state::Lingers, traffic::Sample},
     pod::{state::Tracked, view::PodView},
 };
 
@@ -45,6 +45,20 @@ impl Engine {
         if review.reported(&key.id, name, result, lingers, actions) {
             self.kubelet_poll.request(now);
         }
+        self.review_pod(now, &key.pod, actions);
+    }
+
+    pub(in crate::engine) fn traffic_sampled(
+        &mut self,
+        now: Timestamp,
+        key: &ContainerKey,
+        sample: Result<Sample, String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some((review, lingers)) = self.linger_review(now, &key.pod, None) else {
+            return;
+        };
+        review.sampled(&key.id, sample, lingers);
         self.review_pod(now, &key.pod, actions);
     }
 

@@ -1,5 +1,7 @@
 //! Stop signals of apps that wait for their pre-stop time.
 
+mod auto;
+
 use std::time::Duration;
 
 use super::{

@@ -195,6 +195,9 @@ impl Stage {
                         .collect();
                     format!("stops [{}]", stops.join(", "))
                 }
+                Action::SampleTraffic { key, status_ports } => {
+                    format!("sample {} without {status_ports:?}", text_of(&key))
+                }
                 Action::Reply(answer) => {
                     self.answers.push(answer);
                     continue;

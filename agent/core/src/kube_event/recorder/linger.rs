@@ -25,7 +25,9 @@ pub(super) fn content(decision: &Decision) -> Option<(Reason, String)> {
                 | Released::SidecarEnded
                 | Released::NotDeleted
                 | Released::NotWanted
-                | Released::ByOperator => return None,
+                | Released::ByOperator
+                | Released::Quiet
+                | Released::Floor(_) => return None,
             };
             let note = format!(
                 "sidecar {sidecar} received its stop signal after {}, before the apps had ended: {why}; {remedy}",

@@ -91,6 +91,7 @@ fn socket(state: State, uid: u32, port: u16, peer: SocketAddr) -> Socket {
         rtt: None,
         all_retransmits: None,
         drops: None,
+        received: None,
     }
 }
 

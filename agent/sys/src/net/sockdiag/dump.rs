@@ -43,14 +43,36 @@ const CGROUP: u16 = 21;
 /// Offsets in `struct tcp_info`.
 const RTT: usize = 68;
 const ALL_RETRANSMITS: usize = 100;
+/// Linux 4.1.
+const BYTES_RECEIVED: usize = 128;
 /// Offset in the numbers about memory.
 const DROPS: usize = 32;
+
+/// The states of a full socket with a connection.
+const CONNECTED: [State; 6] = [
+    State::Established,
+    State::FinWait1,
+    State::FinWait2,
+    State::CloseWait,
+    State::LastAck,
+    State::Closing,
+];
 
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub protocols: Vec<Protocol>,
     /// Also round trip times, retransmissions and drops. The reply is four times as long.
     pub detail: bool,
+}
+
+/// One dump.
+#[derive(Debug, Clone, Copy)]
+struct Query {
+    family: u8,
+    protocol: Protocol,
+    detail: bool,
+    /// A bit for each state.
+    states: u32,
 }
 
 /// Completeness of a list.
@@ -66,11 +88,45 @@ pub struct Dumped {
 
 impl Sockets {
     /// Passes every socket to `take`.
-    pub fn dump(&mut self, wanted: &Wanted, mut take: impl FnMut(Socket)) -> Result<Dumped, Error> {
+    pub fn dump(&mut self, wanted: &Wanted, take: impl FnMut(Socket)) -> Result<Dumped, Error> {
+        self.dump_states(wanted, u32::MAX, take)
+    }
+
+    /// Passes the listeners for TCP to `take`.
+    pub fn listeners(&mut self, take: impl FnMut(Socket)) -> Result<Dumped, Error> {
+        let wanted = Wanted {
+            protocols: vec![Protocol::Tcp],
+            detail: false,
+        };
+        self.dump_states(&wanted, bits(&[State::Listen]), take)
+    }
+
+    /// Passes the TCP sockets with a connection to `take`, in detail. Neither handshakes nor connections in `TIME-WAIT`
+    /// are included: a busy server has tens of thousands of those.
+    pub fn connections(&mut self, take: impl FnMut(Socket)) -> Result<Dumped, Error> {
+        let wanted = Wanted {
+            protocols: vec![Protocol::Tcp],
+            detail: true,
+        };
+        self.dump_states(&wanted, bits(&CONNECTED), take)
+    }
+
+    fn dump_states(
+        &mut self,
+        wanted: &Wanted,
+        states: u32,
+        mut take: impl FnMut(Socket),
+    ) -> Result<Dumped, Error> {
         let mut dumped = Dumped::default();
         for protocol in &wanted.protocols {
             for family in [libc::AF_INET, libc::AF_INET6] {
-                let listed = self.list(*protocol, family as u8, wanted.detail, |message| {
+                let query = Query {
+                    family: family as u8,
+                    protocol: *protocol,
+                    detail: wanted.detail,
+                    states,
+                };
+                let listed = self.list(query, |message| {
                     dumped.torn |= message.flags & message::INTERRUPTED != 0;
                     match (message.kind, decode(message.body, *protocol)) {
                         (BY_FAMILY, Some(socket)) => take(socket),
@@ -94,18 +150,12 @@ impl Sockets {
     }
 
     /// Returns the flags of the message that ends the list.
-    fn list(
-        &mut self,
-        protocol: Protocol,
-        family: u8,
-        detail: bool,
-        mut take: impl FnMut(Message<'_>),
-    ) -> io::Result<u16> {
+    fn list(&mut self, query: Query, mut take: impl FnMut(Message<'_>)) -> io::Result<u16> {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
         let mut request = Vec::with_capacity(72);
         message::put(&mut request, BY_FAMILY, message::DUMP, sequence, |body| {
-            put_request(body, family, protocol, detail);
+            put_request(body, query);
         });
         let verdict = self.socket.request(&request, |message| {
             if message.sequence != sequence {
@@ -127,16 +177,20 @@ impl Sockets {
 }
 
 /// `struct inet_diag_req_v2` for any socket.
-fn put_request(body: &mut Vec<u8>, family: u8, protocol: Protocol, detail: bool) {
+fn put_request(body: &mut Vec<u8>, query: Query) {
     let bit = |attribute: u16| 1_u8 << (attribute - 1);
-    let extensions = if detail { bit(INFO) | bit(MEMORY) } else { 0 };
-    let protocol = match protocol {
+    let extensions = if query.detail {
+        bit(INFO) | bit(MEMORY)
+    } else {
+        0
+    };
+    let protocol = match query.protocol {
         Protocol::Tcp => TCP,
         Protocol::Udp => UDP,
     };
     let start = body.len();
-    body.extend_from_slice(&[family, protocol, extensions, 0]);
-    body.extend_from_slice(&u32::MAX.to_ne_bytes());
+    body.extend_from_slice(&[query.family, protocol, extensions, 0]);
+    body.extend_from_slice(&query.states.to_ne_bytes());
     // Ports, addresses, interface and cookie are ignored in a dump.
     body.resize(start + REQUEST, 0);
 }
@@ -174,6 +228,7 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
         rtt: None,
         all_retransmits: None,
         drops: None,
+        received: None,
     };
     for attribute in attributes(rest) {
         let number = |at: usize| {
@@ -186,6 +241,9 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
                 let micros = number(RTT).filter(|micros| *micros > 0);
                 socket.rtt = micros.map(|micros| Duration::from_micros(micros.into()));
                 socket.all_retransmits = number(ALL_RETRANSMITS);
+                let bytes = attribute.value.get(BYTES_RECEIVED..BYTES_RECEIVED + 8);
+                let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+                socket.received = bytes.map(u64::from_ne_bytes);
             }
             MEMORY => socket.drops = number(DROPS),
             V6_ONLY => socket.both_families &= attribute.value.first() == Some(&0),
@@ -197,6 +255,11 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
         }
     }
     Some(socket)
+}
+
+fn bits(states: &[State]) -> u32 {
+    let bits = states.iter().map(|state| 1_u32 << *state as u8);
+    bits.fold(0, |all, bit| all | bit)
 }
 
 fn address_of(family: u8, bytes: &[u8]) -> Option<IpAddr> {

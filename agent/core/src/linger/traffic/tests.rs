@@ -1,0 +1,212 @@
+use std::{net::SocketAddr, time::Duration};
+
+use super::*;
+use crate::node::socket::Protocol;
+
+const ROOM: usize = 8;
+const CLIENT: &str = "10.1.0.9:40000";
+const NODE: &str = "10.0.0.1";
+
+fn socket(cookie: u64, local: &str, peer: &str, received: u64) -> Socket {
+    Socket {
+        protocol: Protocol::Tcp,
+        state: State::Established,
+        local: local.parse().unwrap(),
+        peer: peer.parse().unwrap(),
+        both_families: false,
+        interface: 0,
+        receive_queue: 0,
+        send_queue: 0,
+        uid: 0,
+        inode: 1,
+        cookie,
+        cgroup: 0,
+        timer: None,
+        retransmits: 0,
+        rtt: Some(Duration::from_millis(1)),
+        all_retransmits: None,
+        drops: None,
+        received: Some(received),
+    }
+}
+
+/// A connection to port 8080 of the pod.
+fn inbound(cookie: u64, peer: &str, received: u64) -> Socket {
+    socket(cookie, "10.0.0.7:8080", peer, received)
+}
+
+fn closing(socket: Socket) -> Socket {
+    Socket {
+        state: State::CloseWait,
+        ..socket
+    }
+}
+
+/// As the kernel reports the end of a socket.
+fn ended(socket: Socket) -> Socket {
+    Socket {
+        state: State::Unconnected,
+        ..socket
+    }
+}
+
+/// A pod that listens at port 8080, and has these connections already.
+struct Pod(Meter);
+
+impl Pod {
+    fn with(open: &[Socket]) -> Self {
+        let mut pod = Self(Meter::new(vec![NODE.parse().unwrap()]));
+        let first = pod.sample(&[], open);
+        let expected = Sample {
+            is_first: true,
+            listens: true,
+            ..Sample::default()
+        };
+        assert_eq!(first, expected);
+        pod
+    }
+
+    fn sample(&mut self, ended: &[Socket], open: &[Socket]) -> Sample {
+        let none: SocketAddr = "0.0.0.0:0".parse().unwrap();
+        self.0.begin(&[15020]);
+        for port in [8080, 15006, 15020] {
+            let at = format!("0.0.0.0:{port}");
+            let mut listener = socket(port, &at, "0.0.0.0:0", 0);
+            (listener.state, listener.peer) = (State::Listen, none);
+            self.0.add_listener(&listener);
+        }
+        ended.iter().for_each(|socket| self.0.add_ended(socket));
+        open.iter().for_each(|socket| self.0.add_open(socket, ROOM));
+        self.0.end(false)
+    }
+
+    /// New connections, bytes, and new connections from the node.
+    fn counts(&mut self, ended: &[Socket], open: &[Socket]) -> (u64, u64, u64) {
+        let sample = self.sample(ended, open);
+        assert!(sample.listens && !sample.is_first);
+        (sample.connections, sample.bytes, sample.from_node)
+    }
+}
+
+#[test]
+fn connections_that_were_open_before_count_by_their_bytes() {
+    let mut pod = Pod::with(&[inbound(1, CLIENT, 500)]);
+    assert_eq!(pod.counts(&[], &[inbound(1, CLIENT, 500)]), (0, 0, 0));
+    assert_eq!(pod.counts(&[], &[inbound(1, CLIENT, 507)]), (0, 7, 0));
+    assert_eq!(pod.counts(&[], &[inbound(1, CLIENT, 507)]), (0, 0, 0));
+    // The client closes it, and then the app does.
+    assert_eq!(
+        pod.counts(&[], &[closing(inbound(1, CLIENT, 508))]),
+        (0, 0, 0)
+    );
+    assert_eq!(
+        pod.counts(&[ended(inbound(1, CLIENT, 508))], &[]),
+        (0, 0, 0)
+    );
+}
+
+#[test]
+fn last_request_before_the_end_counts() {
+    let mut pod = Pod::with(&[inbound(1, CLIENT, 500)]);
+    assert_eq!(
+        pod.counts(&[ended(inbound(1, CLIENT, 541))], &[]),
+        (0, 40, 0)
+    );
+}
+
+/// Between two samples it was opened and closed.
+#[test]
+fn brief_connection_counts() {
+    let mut pod = Pod::with(&[]);
+    assert_eq!(
+        pod.counts(&[ended(inbound(1, CLIENT, 100))], &[]),
+        (1, 0, 0)
+    );
+    assert_eq!(pod.counts(&[], &[inbound(2, CLIENT, 0)]), (1, 0, 0));
+}
+
+/// The socket is gone from the list before its end is reported.
+#[test]
+fn late_notification_of_an_end_is_no_new_connection() {
+    let mut pod = Pod::with(&[inbound(1, CLIENT, 500)]);
+    assert_eq!(pod.counts(&[], &[]), (0, 0, 0));
+    assert_eq!(
+        pod.counts(&[ended(inbound(1, CLIENT, 501))], &[]),
+        (0, 0, 0)
+    );
+    assert_eq!(pod.0.known(), 0);
+}
+
+#[test]
+fn only_clients_count() {
+    let mut pod = Pod::with(&[]);
+    for (local, peer, is_client) in [
+        ("10.0.0.7:8080", CLIENT, true),
+        // A mesh redirects connections of clients to its proxy.
+        ("10.0.0.7:15006", CLIENT, true),
+        ("[::ffff:10.0.0.7]:8080", "[::ffff:10.1.0.9]:40000", true),
+        ("[fd00::7]:8080", "[fd00::9]:40000", true),
+        // From the proxy to the app.
+        ("127.0.0.1:8080", "127.0.0.6:40000", false),
+        ("10.0.0.7:8080", "127.0.0.6:40000", false),
+        ("[::ffff:127.0.0.1]:8080", "[::ffff:127.0.0.1]:40000", false),
+        ("10.0.0.7:8080", "10.0.0.7:40000", false),
+        // The app calls others.
+        ("10.0.0.7:40000", "10.1.0.9:8080", false),
+        // A status port of the proxy.
+        ("10.0.0.7:15020", CLIENT, false),
+    ] {
+        let open = [socket(1, local, peer, 100)];
+        let counts = (u64::from(is_client), 0, 0);
+        assert_eq!(pod.counts(&[], &open), counts, "{local} {peer}");
+        pod.counts(&[ended(socket(1, local, peer, 101))], &[]);
+    }
+}
+
+#[test]
+fn probe_is_told_apart_from_a_client_on_the_node() {
+    let mut pod = Pod::with(&[]);
+    for address in ["10.0.0.1:40000", "169.254.7.127:40000", "[fe80::1]:40000"] {
+        let probe = inbound(1, address, 100);
+        assert_eq!(pod.counts(&[ended(probe.clone())], &[]), (0, 0, 1));
+        // A slow one.
+        assert_eq!(pod.counts(&[], std::slice::from_ref(&probe)), (0, 0, 1));
+        assert_eq!(
+            pod.counts(&[ended(inbound(1, address, 101))], &[]),
+            (0, 0, 0)
+        );
+        // A connection that is kept for more requests is a client's.
+        assert_eq!(pod.counts(&[], &[probe]), (0, 0, 1));
+        assert_eq!(pod.counts(&[], &[inbound(1, address, 200)]), (0, 100, 0));
+        pod.counts(&[ended(inbound(1, address, 201))], &[]);
+    }
+}
+
+#[test]
+fn loopback_listener_is_none() {
+    let mut meter = Meter::new(Vec::new());
+    meter.begin(&[]);
+    meter.add_listener(&socket(1, "127.0.0.1:8080", "0.0.0.0:0", 0));
+    assert!(!meter.end(false).listens);
+    meter.begin(&[]);
+    meter.add_listener(&socket(1, "[::]:8080", "[::]:0", 0));
+    assert!(meter.end(false).listens);
+}
+
+/// Memory is bounded: a connection beyond it counts in each sample.
+#[test]
+fn pod_with_more_connections_than_room_is_busy() {
+    let open: Vec<Socket> = (0..ROOM as u64 + 2)
+        .map(|cookie| inbound(cookie, CLIENT, 1))
+        .collect();
+    let mut pod = Pod::with(&open);
+    assert_eq!(pod.counts(&[], &open), (2, 0, 0));
+    assert_eq!(pod.0.known(), ROOM);
+}
+
+#[test]
+fn lost_notifications_are_traffic() {
+    let mut pod = Pod::with(&[]);
+    pod.0.begin(&[]);
+    assert_eq!(pod.0.end(true).connections, 1);
+}

@@ -1,0 +1,178 @@
+//! Apps with a pre-stop time of `auto`: their stop signal waits while clients send.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use usher_tests::privilege;
+use usher_tests::synthetic::wire::{
+    Answer, Effect, Holding, Listener, Place, Program, Reaction, Route, Sidecar,
+};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, clock, machine};
+
+use crate::network::{PORT, Sender, Traffic};
+use crate::pre_stop::armed;
+use crate::runtime::{Command, StateDir};
+use crate::{APP, lingering, reason};
+
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// An app that responds to requests, and closes each connection.
+fn server() -> ContainerSpec {
+    let route = Route::any(Answer::Status(200), Effect::Stay);
+    let mut listener = Listener::new(PORT, vec![route]);
+    listener.place = Place::Everywhere;
+    let server = Sidecar {
+        listeners: vec![listener],
+        signals: vec![(15, Reaction::END)],
+        ..Sidecar::default()
+    };
+    ContainerSpec::new(
+        APP,
+        "registry.example/team/shop:1",
+        Program::Sidecar(server),
+    )
+}
+
+/// An app with these sockets, which keeps its connections.
+fn holding(sockets: Holding) -> ContainerSpec {
+    ContainerSpec::holding(APP, sockets)
+}
+
+/// A pod with the app alone, an agent that has armed it, and traffic from before the deletion.
+struct Deleted {
+    agent: Agent,
+    pod: Pod,
+    sender: Option<Sender>,
+    kill: Command,
+    _node: Node,
+}
+
+impl Deleted {
+    fn new(app: ContainerSpec, traffic: impl FnOnce(&Pod) -> Option<Sender>) -> Option<Self> {
+        let (node, state) = lingering()?;
+        let spec = PodSpec::new("auto")
+            .with(app)
+            .annotation("usher.dev/pre-stop", "auto");
+        Some(Self::begin(node, &state, &spec, traffic))
+    }
+
+    fn begin(
+        node: Node,
+        state: &StateDir,
+        spec: &PodSpec,
+        traffic: impl FnOnce(&Pod) -> Option<Sender>,
+    ) -> Self {
+        let pod = node.run(spec);
+        state.add(&pod, APP);
+        let agent = Agent::start_with(&node, &[state.flag()]);
+        armed(&agent, &pod.id(APP));
+        let sender = traffic(&pod);
+        pod.mark_deleted();
+        let kill = state.kill(&pod, APP, "15");
+        reason(&agent, "pre-stop-held", &pod);
+        Self {
+            agent,
+            pod,
+            sender,
+            kill,
+            _node: node,
+        }
+    }
+
+    /// Waits until so much more was sent.
+    fn wait_sent(&self, more: u64) {
+        let sender = self.sender.as_ref().unwrap();
+        let enough = sender.sent() + more;
+        clock::eventually("traffic", || sender.sent() >= enough);
+    }
+
+    fn released(self) -> String {
+        self.kill.succeeds();
+        let why = reason(&self.agent, "pre-stop-released", &self.pod);
+        drop(self.sender);
+        why
+    }
+}
+
+/// New connections, each of them closed before the next sample.
+#[test]
+fn signal_waits_while_clients_connect() {
+    let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Requests));
+    let Some(mut deleted) = Deleted::new(server(), client) else {
+        return;
+    };
+    // For more than the least time and the silence.
+    deleted.wait_sent(90);
+    assert!(!deleted.kill.has_ended());
+    let stopped = deleted.sender.take().unwrap().stop();
+    let why = deleted.released();
+    assert!(stopped.elapsed() >= SILENCE);
+    assert!(why.starts_with("clients have sent nothing for 2s"), "{why}");
+}
+
+/// The ceiling is the grace period of 30 s less the reserve.
+#[test]
+fn steady_traffic_keeps_the_signal_until_the_ceiling() {
+    let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Bytes));
+    let app = holding(Holding::default().listening("0.0.0.0:8080"));
+    let Some(deleted) = Deleted::new(app, client) else {
+        return;
+    };
+    let why = deleted.released();
+    assert!(
+        why.starts_with("the rest of the pod's grace period is for the app"),
+        "{why}"
+    );
+}
+
+#[test]
+fn probes_do_not_keep_the_signal() {
+    let test = "auto::probes_do_not_keep_the_signal";
+    if !privilege::granted() || !machine::entered(test) {
+        return;
+    }
+    let Some(deleted) = Deleted::new(server(), |pod| Some(Sender::prober(pod))) else {
+        return;
+    };
+    deleted.wait_sent(3);
+    let why = deleted.released();
+    assert!(why.starts_with("clients have sent nothing for 2s"), "{why}");
+}
+
+/// UDP is not measured.
+#[test]
+fn floor_is_all_for_an_app_without_a_tcp_port() {
+    let app = holding(Holding::default().datagram("0.0.0.0:8080", None));
+    let Some(deleted) = Deleted::new(app, |_pod| None) else {
+        return;
+    };
+    let agent = &deleted.agent;
+    agent.wait_metric("usher_held_stop_signals", "", |held| held > 0.5);
+    let why = deleted.released();
+    assert!(why.starts_with("its least time of 5s has passed"), "{why}");
+    assert!(why.contains("no TCP port"), "{why}");
+}
+
+#[test]
+fn floor_is_all_while_the_worker_hangs() {
+    let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Requests));
+    let Some(deleted) = Deleted::new(server(), client) else {
+        return;
+    };
+    deleted.agent.signal_worker(Signal::SIGSTOP);
+    let why = deleted.released();
+    assert!(why.starts_with("its least time of 5s has passed"), "{why}");
+    assert!(why.contains("could not be read"), "{why}");
+}
+
+/// The worker samples the traffic at that time.
+#[test]
+fn agent_killed() {
+    let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Requests));
+    let Some(deleted) = Deleted::new(server(), client) else {
+        return;
+    };
+    deleted.wait_sent(50);
+    deleted.agent.kill();
+    deleted.kill.succeeds();
+}
