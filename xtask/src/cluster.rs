@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use usher_cluster::{
     Cluster, Config, Layout, Member, Network,
-    programs::{Containerd, Sidecars},
+    programs::{Containerd, Kubernetes, Sidecars},
 };
 
 use crate::{
@@ -43,6 +43,9 @@ enum Action {
         /// CNI plugin of the pods: bridge or ptp
         #[arg(long, default_value_t)]
         network: Network,
+        /// Version of Kubernetes: 1.36 or 1.32 (each built from source, once, in 6 minutes) [default: 1.36]
+        #[arg(long)]
+        kubernetes: Option<Kubernetes>,
         /// Version of containerd: 1.6 (Debian's) or 2 (built from source, once, in 90 seconds) [default: 1.6]
         #[arg(long)]
         containerd: Option<Containerd>,
@@ -77,6 +80,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if let Action::Up {
         sidecars,
         network,
+        kubernetes,
         containerd,
         nodes,
     } = args.action
@@ -84,6 +88,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         config.nodes = nodes;
         config.sidecars = sidecars;
         config.network = network;
+        config.kubernetes = kubernetes.or(config.kubernetes);
         config.containerd = containerd.or(config.containerd);
     }
     let cluster = Cluster::with(config)?;

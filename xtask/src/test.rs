@@ -23,7 +23,7 @@ use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
 use nix::unistd::Uid;
 use usher_cluster::{
     Layout,
-    programs::{Containerd, Programs, Sidecars, ensure_packages},
+    programs::{Containerd, Kubernetes, Programs, Sidecars, ensure_packages},
 };
 
 use self::background::Background;
@@ -114,7 +114,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         } else {
             Containerd::Debian
         };
-        thread::spawn(move || Programs::ready(Sidecars::All, containerd))
+        thread::spawn(move || Programs::ready(Sidecars::All, containerd, Kubernetes::default()))
     });
     if scope.has_lint {
         lint::quick_steps(steps);

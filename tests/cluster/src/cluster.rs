@@ -43,7 +43,7 @@ use crate::{
         address::Link,
         cable::{Cable, End},
     },
-    programs::{self, Containerd, Programs},
+    programs::{self, Containerd, Kubernetes, Programs},
     progress::Progress,
 };
 
@@ -96,7 +96,7 @@ impl Cluster {
     pub fn up(&self) -> Result<()> {
         require_root()?;
         let progress = Progress::new();
-        let programs = Programs::ready(self.config.sidecars, self.containerd())?;
+        let programs = Programs::ready(self.config.sidecars, self.containerd(), self.kubernetes())?;
         let archives = catalog::archives(&programs)?;
         progress.step("programs and images are in the cache");
 
@@ -143,6 +143,18 @@ impl Cluster {
         state.remove()?;
         progress.step(&format!("{} is gone", state.dir().display()));
         Ok(())
+    }
+
+    /// Removes the node with the highest number, and its object. It joins anew with [`Self::up`].
+    pub fn remove_last_node(&self) -> Result<()> {
+        require_root()?;
+        let _lock = self.first.state.lock()?;
+        let last = self.workers()?.pop();
+        let last = last.context("the first node has the control plane and stays")?;
+        last.node.remove()?;
+        last.state.remove()?;
+        self.kubectl(&["delete", "node", last.name(), "--ignore-not-found"])
+            .map(drop)
     }
 
     /// Every node, the first one first.
@@ -230,7 +242,8 @@ impl Cluster {
         self.first.run(command)
     }
 
-    /// Imports an image into the containerd of every node, from a docker-archive or an OCI archive.
+    /// Imports an image into the containerd of every node, from a docker-archive or an OCI archive. Nodes that join later
+    /// get it too.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let mut members = self.members()?.into_iter();
         members.try_for_each(|member| member.import_image(archive))
@@ -285,10 +298,18 @@ impl Cluster {
         has.or(self.config.containerd).unwrap_or_default()
     }
 
+    /// The Kubernetes that the cluster has, or will have.
+    #[must_use]
+    pub fn kubernetes(&self) -> Kubernetes {
+        let has = self.first.state.facts().map(|facts| facts.kubernetes);
+        has.or(self.config.kubernetes).unwrap_or_default()
+    }
+
     /// The choices when the cluster was created, or the current ones.
     fn facts(&self) -> Result<Facts> {
         if let Some(facts) = self.first.state.facts() {
             self.keeps("cgroup layout", &facts.layout, self.config.cgroups)?;
+            self.keeps("Kubernetes", &facts.kubernetes, self.config.kubernetes)?;
             self.keeps("containerd", &facts.containerd, self.config.containerd)?;
             return Ok(facts);
         }
@@ -296,6 +317,7 @@ impl Cluster {
         let facts = Facts {
             link,
             layout: (self.config.cgroups).unwrap_or_else(|| self.first.node.default_layout()),
+            kubernetes: self.kubernetes(),
             containerd: self.containerd(),
         };
         self.first.state.write_facts(&facts)?;

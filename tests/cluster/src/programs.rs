@@ -10,6 +10,7 @@ mod envoy;
 mod go;
 mod guest;
 mod istio;
+mod kubernetes;
 mod own;
 mod prometheus;
 mod tree;
@@ -25,6 +26,7 @@ pub use self::{
     go::{actionlint, cni_reference, helm, helm_unittest, kubeconform},
     guest::{Kernel, Tools, kernel, tools},
     istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
+    kubernetes::Kubernetes,
     own::{OwnPrograms, build_static, cargo, ensure_target},
     prometheus::{Prometheus, prometheus},
     wireshark::{Wireshark, wireshark},
@@ -93,11 +95,15 @@ pub struct Helpers {
 impl Programs {
     /// Installs the missing packages and builds what is not in the cache. The longest build runs in parallel with the
     /// others, which run one after the other: more at once would only share the same cores.
-    pub fn ready(sidecars: Sidecars, containerd: Containerd) -> Result<Self> {
+    pub fn ready(
+        sidecars: Sidecars,
+        containerd: Containerd,
+        kubernetes: Kubernetes,
+    ) -> Result<Self> {
         // Some of the programs come from them.
         ensure_packages()?;
         thread::scope(|scope| {
-            let kubernetes = scope.spawn(go::kubernetes);
+            let kubernetes = scope.spawn(move || kubernetes.program());
             let own = own::build();
             let containerd = containerd.programs();
             let mesh = (sidecars >= Sidecars::Mesh).then(mesh).transpose();
@@ -118,11 +124,6 @@ impl Programs {
             })
         })
     }
-}
-
-/// Only the kubernetes program, for `kubectl` without a cluster.
-pub fn kubernetes() -> Result<PathBuf> {
-    go::kubernetes()
 }
 
 fn mesh() -> Result<Mesh> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Network;
 use crate::{
     node::cgroup::Layout,
-    programs::{Containerd, Sidecars},
+    programs::{Containerd, Kubernetes, Sidecars},
 };
 
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// None: that of the cluster, or that of the machine.
     pub cgroups: Option<Layout>,
+    /// None: that of the cluster, or the newest.
+    pub kubernetes: Option<Kubernetes>,
     /// None: that of the cluster, or Debian's.
     pub containerd: Option<Containerd>,
     /// The requested sidecars.
@@ -31,8 +33,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults, with `USHER_CLUSTER_DIR`, `USHER_CLUSTER_CGROUPS` (`hybrid` or `v2`) and `USHER_CLUSTER_CONTAINERD`
-    /// (`1.6` or `2`) applied.
+    /// The defaults, with `USHER_CLUSTER_DIR`, `USHER_CLUSTER_CGROUPS` (`hybrid` or `v2`), `USHER_CLUSTER_KUBERNETES`
+    /// (`1.36` or `1.32`) and `USHER_CLUSTER_CONTAINERD` (`1.6` or `2`) applied.
     pub fn from_env(name: &str) -> Result<Self> {
         let state_dir = env::var_os("USHER_CLUSTER_DIR")
             .filter(|dir| !dir.is_empty())
@@ -41,6 +43,7 @@ impl Config {
             name: name.to_owned(),
             state_dir,
             cgroups: chosen("USHER_CLUSTER_CGROUPS")?,
+            kubernetes: chosen("USHER_CLUSTER_KUBERNETES")?,
             containerd: chosen("USHER_CLUSTER_CONTAINERD")?,
             sidecars: Sidecars::default(),
             network: Network::default(),

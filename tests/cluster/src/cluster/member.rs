@@ -118,27 +118,38 @@ impl Member {
     /// Imports an image into its containerd, from a docker-archive or an OCI archive.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let file = File::open(archive).with_context(|| format!("open {}", archive.display()))?;
+        self.import(&archive.display().to_string(), file.into())
+    }
+
+    /// Imports an image from an archive that it reads to its end.
+    pub(super) fn import(&self, name: &str, archive: Stdio) -> Result<()> {
         let done = self
             .command("ctr")?
             .args(["images", "import", "-"])
-            .stdin(file)
+            .stdin(archive)
             .stdout(Stdio::null())
             .output()
             .context("start ctr")?;
         if !done.status.success() {
             bail!(
-                "import {}: {}",
-                archive.display(),
+                "import {name}: {}",
                 String::from_utf8_lossy(&done.stderr).trim()
             );
         }
         // The kubelet sees an image only after containerd's CRI plugin has noticed and marked it.
-        let listed = |filter: &[&str]| self.run(&[&["ctr", "images", "ls", "-q"], filter].concat());
-        wait_until(LIMIT, "the kubelet's sight of the image", || {
-            let seen = listed(&["labels.\"io.cri-containerd.image\"==managed"])?;
-            Ok(listed(&[])?
-                .lines()
-                .all(|image| seen.lines().any(|other| other == image)))
+        wait_until(LIMIT, "the kubelet to find the image", || {
+            let found = self.images_with(&["labels.\"io.cri-containerd.image\"==managed"])?;
+            Ok(self.images()?.iter().all(|image| found.contains(image)))
         })
+    }
+
+    /// The names of its containerd's images.
+    pub(super) fn images(&self) -> Result<Vec<String>> {
+        self.images_with(&[])
+    }
+
+    fn images_with(&self, filter: &[&str]) -> Result<Vec<String>> {
+        let text = self.run(&[&["ctr", "images", "ls", "-q"], filter].concat())?;
+        Ok(text.lines().map(str::to_owned).collect())
     }
 }

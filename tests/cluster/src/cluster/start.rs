@@ -3,9 +3,13 @@
 //! Nothing here sleeps for a fixed time: it waits until a component does its work, and the death of the component ends the
 //! wait with the end of its log.
 
-use std::{path::PathBuf, process::Command, thread};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Cluster, Component, LIMIT, Member, component, pki, settings, state::Facts};
 use crate::{
@@ -53,6 +57,7 @@ impl Cluster {
     ) -> Result<()> {
         member.start(Component::Containerd)?;
         member.import_missing(archives)?;
+        member.copy_missing_images(&self.first)?;
         self.start_node_components(member)?;
         progress.step(&format!("node {} is Ready too", member.name()));
         alive(member)
@@ -143,6 +148,29 @@ impl Member {
         for archive in archives {
             self.state
                 .once_per_image(archive, || self.import_image(archive))?;
+        }
+        Ok(())
+    }
+
+    /// Copies the images that were imported after the other node was created.
+    fn copy_missing_images(&self, other: &Self) -> Result<()> {
+        let has = self.images()?;
+        let images = other.images()?;
+        let missing = images
+            .iter()
+            .filter(|image| !has.contains(image) && !image.contains("sha256:"));
+        for image in missing {
+            let mut export = other
+                .command("ctr")?
+                .args(["images", "export", "-", image])
+                .stdout(Stdio::piped())
+                .spawn()
+                .context("start ctr")?;
+            let archive = export.stdout.take().context("ctr has no stdout")?;
+            let imported = self.import(image, archive.into());
+            let exported = export.wait().context("wait for ctr")?;
+            imported?;
+            ensure!(exported.success(), "export {image}: {exported}");
         }
         Ok(())
     }

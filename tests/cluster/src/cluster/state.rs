@@ -5,6 +5,7 @@ use std::{
     net::Ipv4Addr,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use anyhow::{Context, Result};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::Component;
 use crate::{
     node::{address::Link, cgroup::Layout},
-    programs::Containerd,
+    programs::{Containerd, Kubernetes},
 };
 
 /// Everything below the state directory that must exist before the node starts.
@@ -35,6 +36,7 @@ const DIRECTORIES: [&str; 10] = [
 pub(super) struct Facts {
     pub(super) link: Link,
     pub(super) layout: Layout,
+    pub(super) kubernetes: Kubernetes,
     pub(super) containerd: Containerd,
 }
 
@@ -110,11 +112,8 @@ impl State {
         Some(Facts {
             link: Link::from_host(host),
             layout: facts["cgroups"].as_str()?.parse().ok()?,
-            // Missing in a cluster that was created before there was a choice.
-            containerd: facts["containerd"]
-                .as_str()
-                .map_or(Ok(Containerd::default()), str::parse)
-                .ok()?,
+            kubernetes: parsed(&facts["kubernetes"])?,
+            containerd: parsed(&facts["containerd"])?,
         })
     }
 
@@ -122,6 +121,7 @@ impl State {
         let text = json!({
             "host": facts.link.host().to_string(),
             "cgroups": facts.layout.to_string(),
+            "kubernetes": facts.kubernetes.to_string(),
             "containerd": facts.containerd.to_string(),
         });
         fs::create_dir_all(&self.dir).with_context(|| format!("create {}", self.dir.display()))?;
@@ -199,6 +199,11 @@ impl State {
     }
 }
 
+/// The default if it is missing: the cluster was created before there was a choice.
+fn parsed<T: FromStr + Default>(fact: &Value) -> Option<T> {
+    fact.as_str().map_or(Ok(T::default()), str::parse).ok()
+}
+
 /// Writes a file atomically.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let mut fresh = path.as_os_str().to_owned();
@@ -219,6 +224,7 @@ mod tests {
         let facts = Facts {
             link: Link::choose("n", &[]).unwrap(),
             layout: Layout::V2,
+            kubernetes: Kubernetes::V1_32,
             containerd: Containerd::Two,
         };
         state.write_facts(&facts).unwrap();

@@ -17,27 +17,8 @@ use crate::{
     progress::{output, run_logged, say},
 };
 
-/// The packages of Kubernetes whose version the linker sets.
-const VERSIONED: [&str; 2] = [
-    "k8s.io/component-base/version",
-    "k8s.io/client-go/pkg/version",
-];
-
 /// Without symbols and debug information: these programs are not debugged.
 const STRIPPED: [&str; 2] = ["-ldflags", "-s -w"];
-
-pub(super) fn kubernetes() -> Result<PathBuf> {
-    let source = sources().join("kubernetes");
-    let version = version(&source, "k8s.io/kubernetes")?;
-    let args = ["-ldflags".to_owned(), kubernetes_linker_flags(&version)];
-    let entry = cache::entry("kubernetes", &key(&source, &args)?, |dir| {
-        say(&format!(
-            "Building Kubernetes {version} from source: about 5 minutes on two cores, once"
-        ));
-        build("kubernetes", &source, &args, ".", dir)
-    })?;
-    Ok(entry.join("kubernetes"))
-}
 
 /// Dapr's sidecar with its stable components, which stamps no version. Without any set of components it panics.
 pub(super) fn daprd() -> Result<PathBuf> {
@@ -124,18 +105,6 @@ fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     })
 }
 
-/// Without the stamp the components report v0.0.0 and refuse to work with each other.
-fn kubernetes_linker_flags(version: &str) -> String {
-    let minor = version.split('.').nth(1).unwrap_or_default();
-    let stamps = VERSIONED.map(|package| {
-        format!(
-            "-X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor} \
-             -X {package}.gitTreeState=archive -X {package}.gitCommit=unknown"
-        )
-    });
-    format!("-s -w {}", stamps.join(" "))
-}
-
 /// Hashes the module files, the sources, the flags and the compiler's version.
 pub(super) fn key(source: &Path, args: &[String]) -> Result<Key> {
     let go_version = output(Command::new("go").arg("version"))
@@ -214,12 +183,5 @@ mod tests {
             Some("v1.35.4")
         );
         assert_eq!(required(go_mod, "k8s.io/kubelet"), None);
-    }
-
-    #[test]
-    fn stamp_names_version_and_minor() {
-        let flags = kubernetes_linker_flags("v1.36.3");
-        assert!(flags.starts_with("-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 "));
-        assert!(flags.contains("-X k8s.io/client-go/pkg/version.gitMinor=36 "));
     }
 }
