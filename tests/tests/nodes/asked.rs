@@ -7,6 +7,7 @@ use usher_cluster::Member;
 
 use crate::rig::{NAMESPACE, Rig, log};
 
+const ACCOUNT: &str = "system:serviceaccount:usher:usher";
 const NODE_OF_TOKEN: &str = "authentication.kubernetes.io/node-name";
 
 pub(crate) fn each_agent_asks_for_its_own_node_and_pods(rig: &Rig) {
@@ -41,6 +42,9 @@ fn requests(rig: &Rig) -> BTreeMap<String, Vec<(String, String)>> {
     let mut requests: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for line in text.lines() {
         let event: Value = serde_json::from_str(line).unwrap();
+        if event["user"]["username"] != ACCOUNT {
+            continue;
+        }
         let node = event["user"]["extra"][NODE_OF_TOKEN][0].as_str();
         let word = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
         let request = (word("verb"), word("requestURI"));

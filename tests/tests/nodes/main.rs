@@ -1,12 +1,15 @@
-//! usher on two nodes of one cluster: each agent follows its own Node, and knows of nothing else.
+//! usher on two nodes of one cluster: each agent follows its own Node, and knows of nothing else. `kubectl usher` finds the
+//! agent of each pod, and a node that joins later has the mode of the configuration.
 //!
-//! `cargo xtask test` creates the cluster and names it in `USHER_TEST_CLUSTER`. There is one test, because
-//! each part starts with the Nodes in the state of the part before.
+//! `cargo xtask test --all` creates the cluster and names it in `USHER_TEST_CLUSTER`. The tests run one after the other. The
+//! settings of Nodes have one test, because each part starts with the Nodes in the state of the part before.
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
 mod asked;
 mod capability;
+mod joins;
+mod kubectl;
 mod mode;
 mod rig;
 

@@ -1,6 +1,10 @@
 //! A cluster of two nodes with usher on both, and the observable state of each.
 
-use std::{env, fs, time::Duration};
+use std::{
+    env, fs,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use usher_cluster::{
@@ -10,41 +14,50 @@ use usher_cluster::{
 use usher_tests::wait::found_within;
 
 /// Names the cluster of the tests.
-const CLUSTER: &str = "USHER_TEST_CLUSTER";
-const MANIFEST: &str = concat!(
+pub(crate) const CLUSTER: &str = "USHER_TEST_CLUSTER";
+pub(crate) const MANIFEST: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../deploy/manifests/usher.yaml"
 );
 const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const USHER: &str = "usher";
 pub(crate) const NAMESPACE: &str = "pair";
 /// The run time of the Jobs' apps.
 const LASTS: &str = "500ms";
+
+/// The tests change Nodes and the installation.
+static TURN: Mutex<()> = Mutex::new(());
 
 pub(crate) struct Rig {
     pub(crate) cluster: Cluster,
     /// The first has the control plane.
     pub(crate) nodes: [Member; 2],
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Rig {
     /// None if the test is to be skipped; then the reason has been printed.
-    #[expect(clippy::print_stderr, reason = "a skip has to be seen")]
     pub(crate) fn open() -> Option<Self> {
         let Ok(name) = env::var(CLUSTER) else {
-            let reason = format!("{CLUSTER} names no cluster; `cargo xtask test` brings one up");
-            let pipeline = env::var("CI").is_ok_and(|value| value == "true");
-            assert!(!pipeline, "skipped in CI: {reason}");
-            eprintln!("SKIPPED: {reason}");
+            skip(&format!(
+                "{CLUSTER} names no cluster; `cargo xtask test --all` brings one up"
+            ));
             return None;
         };
+        // A failure of another test does not affect this one.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let cluster = Cluster::new(&name).unwrap();
-        let nodes = cluster.members().unwrap().try_into();
+        let Ok(nodes) = cluster.members().unwrap().try_into() else {
+            skip(&format!("cluster {name} does not have two nodes"));
+            return None;
+        };
         let rig = Self {
-            nodes: nodes.expect("a cluster of two nodes"),
+            nodes,
             cluster,
+            _turn: turn,
         };
         rig.cluster.kubectl(&["apply", "-f", MANIFEST]).unwrap();
-        let rollout = ["-n", "usher", "rollout", "status", "daemonset/usher"];
+        let rollout = ["-n", USHER, "rollout", "status", "daemonset/usher"];
         rig.cluster
             .kubectl(&[&rollout[..], &["--timeout=90s"]].concat())
             .unwrap();
@@ -124,6 +137,13 @@ impl Rig {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a skip has to be seen")]
+fn skip(reason: &str) {
+    let pipeline = env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!pipeline, "skipped in CI: {reason}");
+    eprintln!("SKIPPED: {reason}");
+}
+
 fn container<'pod>(pod: &'pod Value, name: &str) -> &'pod Value {
     let statuses = pod["status"]["containerStatuses"].as_array();
     let mut statuses = statuses.into_iter().flatten();
@@ -136,7 +156,7 @@ pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
     found_within(PATIENCE, what, check)
 }
 
-/// The whole log of the node's agent.
+/// The whole log of the node's agents, the current one last.
 pub(crate) fn log(node: &Member) -> Vec<Value> {
     let root = node.root().expect("the node is up");
     let pods = fs::read_dir(root.join("var/log/pods"))
@@ -151,7 +171,7 @@ pub(crate) fn log(node: &Member) -> Vec<Value> {
         .filter_map(|pod| fs::read_dir(pod.path().join("agent")).ok())
         .flat_map(|files| files.flatten().map(|file| file.path()))
         .collect();
-    files.sort();
+    files.sort_by_key(|file| file.metadata().and_then(|file| file.modified()).ok());
     let texts = files
         .iter()
         .filter_map(|file| fs::read_to_string(file).ok());
