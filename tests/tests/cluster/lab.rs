@@ -15,7 +15,7 @@ use std::{
 };
 
 use serde_json::json;
-use usher_cluster::Cluster;
+use usher_cluster::{Cluster, programs::Kubernetes};
 use usher_tests::wait::found_within;
 
 pub(crate) use self::log::Line;
@@ -186,9 +186,20 @@ impl Lab {
         fs::create_dir_all(&profiles).unwrap();
         fs::copy(PROFILE, profiles.join(PROFILE_NAME)).unwrap();
         let manifest = tempfile::NamedTempFile::new().unwrap();
-        fs::write(manifest.path(), filtered()).unwrap();
+        fs::write(manifest.path(), self.manifest()).unwrap();
         let path = manifest.path().to_str().unwrap();
         self.cluster.kubectl(&["apply", "-f", path]).unwrap();
+    }
+
+    /// The manifest with the narrow profile, and with the permission that older kubelets require.
+    fn manifest(&self) -> String {
+        let manifest = filtered();
+        if self.cluster.kubernetes() >= Kubernetes::V1_36 {
+            return manifest;
+        }
+        let (usual, older) = (r#"["nodes/pods"]"#, r#"["nodes/pods", "nodes/proxy"]"#);
+        assert_eq!(manifest.matches(usual).count(), 1);
+        manifest.replace(usual, older)
     }
 
     pub(crate) fn wait_ready(&self) {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use usher_cluster::{
     Cluster, Config, Layout,
-    programs::{Containerd, Sidecars},
+    programs::{Containerd, Kubernetes, Sidecars},
 };
 
 use super::{LIMIT, Scope, background::Background, test_command};
@@ -17,6 +17,8 @@ use crate::{cluster, step::Steps, supervisor, workspace::run_within};
 const NAME: &str = "test";
 /// The test programs for one node and for two.
 pub(super) const TARGETS: [&str; 2] = ["cluster", "nodes"];
+/// What an old Kubernetes changes: the chart's permissions and the kubelet's certificate, and with them the list of pods.
+const OLD_KUBERNETES: [&str; 3] = ["chart::install::", "chart::own_certificate::", "kubectl::"];
 /// Tests that depend on neither cgroups nor runtimes: the second layout skips them.
 const SAME_EVERYWHERE: [&str; 7] = [
     "chart::",
@@ -79,6 +81,10 @@ pub(super) fn steps(
 /// Clusters without tests that measure time.
 pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
     steps.run("two nodes", || on_two_nodes(image, scope));
+    let old = Kubernetes::V1_32;
+    steps.run(&format!("Kubernetes {old}"), || {
+        on_old_kubernetes(old, image, scope)
+    });
     if machine_has_cgroup_v1() {
         steps.run("the cluster itself", || {
             supervisor::end(&SMOKE)?;
@@ -111,7 +117,11 @@ fn on_one_node(layout: Layout, image: &Path, skipped: &[&str], scope: Scope) -> 
         sidecars: Sidecars::All,
         ..Config::from_env(NAME)?
     };
-    test_on(config, TARGETS[0], image, skipped, scope)
+    let skips = skipped
+        .iter()
+        .flat_map(|name| ["--skip", name])
+        .collect::<Vec<_>>();
+    test_on(config, TARGETS[0], image, &skips, scope)
 }
 
 fn on_two_nodes(image: &Path, scope: Scope) -> Result<()> {
@@ -123,11 +133,20 @@ fn on_two_nodes(image: &Path, scope: Scope) -> Result<()> {
     test_on(config, TARGETS[1], image, &[], scope)
 }
 
+fn on_old_kubernetes(kubernetes: Kubernetes, image: &Path, scope: Scope) -> Result<()> {
+    let config = Config {
+        kubernetes: Some(kubernetes),
+        containerd: Some(Containerd::Two),
+        ..Config::from_env(NAME)?
+    };
+    test_on(config, TARGETS[0], image, &OLD_KUBERNETES, scope)
+}
+
 fn test_on(
     config: Config,
     target: &str,
     image: &Path,
-    skipped: &[&str],
+    filters: &[&str],
     scope: Scope,
 ) -> Result<()> {
     // An earlier run may have left a cluster.
@@ -135,9 +154,8 @@ fn test_on(
     let cluster = Cluster::with(config)?;
     let tested = cluster.up().and_then(|()| {
         cluster.import_image(image)?;
-        let skips = skipped.iter().flat_map(|name| ["--skip", name]);
         let mut tests = test_command(scope);
-        tests.args(["--test", target, "--"]).args(skips);
+        tests.args(["--test", target, "--"]).args(filters);
         run_within(LIMIT, tests.env(cluster::VARIABLE, NAME))
     });
     tested.and(supervisor::end(&[NAME]))
