@@ -125,6 +125,36 @@ mod tests {
         assert_eq!(taken, known);
     }
 
+    /// The last part of a value's name is in some test: `podMonitor.interval` is tested where a test sets an interval.
+    #[test]
+    fn every_value_is_in_a_test_of_the_chart() {
+        fn leaves(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
+            match schema["properties"].as_object() {
+                // The configuration file's own keys have a schema of their own.
+                Some(below) if name != "config" => {
+                    below
+                        .iter()
+                        .for_each(|(name, schema)| leaves(name, schema, found));
+                }
+                _ => drop(found.insert(name.to_owned())),
+            }
+        }
+        let mut names = BTreeSet::new();
+        leaves("", &schema().unwrap(), &mut names);
+        let tests = std::fs::read_dir(root().join(CHART).join("tests")).unwrap();
+        let tests: String = tests
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.display().to_string().ends_with("_test.yaml"))
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect();
+        let words: BTreeSet<&str> = tests.split(|char: char| !char.is_alphanumeric()).collect();
+        let untested: Vec<&String> = names
+            .iter()
+            .filter(|name| !words.contains(name.as_str()))
+            .collect();
+        assert!(untested.is_empty(), "{untested:?}");
+    }
+
     /// An open object accepts every misspelt key. The exceptions are maps of strings, Kubernetes' own types, which the API
     /// server checks, and the global values, which other charts share.
     #[test]
