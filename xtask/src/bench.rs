@@ -64,6 +64,8 @@ enum Name {
     Cli,
     /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
     Scale,
+    /// Quit, CNI ADD, probes and the end of the agent while pods with costly packet filters attack, and without them
+    Isolation,
     /// Memory of the agent while 50,000 pods come and go
     Turnover,
     /// Ready sidecar to the app's first instruction, on a cluster, with the agent and with its alternatives
@@ -77,12 +79,13 @@ enum Name {
 }
 
 impl Name {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Quit,
         Self::Hold,
         Self::Cni,
         Self::Cli,
         Self::Scale,
+        Self::Isolation,
         Self::Turnover,
         Self::Start,
         Self::Rollout,

@@ -1,13 +1,12 @@
 //! Clients that open connections to the ports for probes and metrics, and send nothing.
 
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use usher_tests::synthetic::{Agent, PodSpec, clock::eventually};
+use usher_tests::isolation::flood::Flood;
+use usher_tests::synthetic::{Agent, PodSpec};
 use usher_tests::wait::patience;
 
 use crate::{enforcing, finish_and_quit};
@@ -64,37 +63,6 @@ fn client_with_many_connections_to_the_metrics_is_refused() {
     assert!(agent.metrics().contains("usher_build_info"));
 }
 
-/// Connections that each client of a flood keeps open.
-const KEPT: usize = 1000;
-
-/// Clients that open connections to an address as fast as possible, and keep the newest.
-#[derive(Default)]
-struct Flood {
-    connections: AtomicUsize,
-    is_stopped: AtomicBool,
-}
-
-impl Flood {
-    /// One client, until the flood is stopped.
-    fn run(&self, address: SocketAddr) {
-        let mut kept = VecDeque::new();
-        while !self.is_stopped.load(Ordering::Relaxed) {
-            kept.extend(TcpStream::connect(address).ok());
-            self.connections.fetch_add(1, Ordering::Relaxed);
-            if kept.len() > KEPT {
-                kept.pop_front();
-            }
-        }
-    }
-
-    /// Waits until it has opened another connection.
-    fn wait(&self) {
-        let connections = || self.connections.load(Ordering::Relaxed);
-        let before = connections();
-        eventually("the flood", || connections() > before);
-    }
-}
-
 /// The kubelet restarts an agent that fails three probes.
 #[test]
 fn flood_of_the_metrics_delays_no_probe() {
@@ -107,14 +75,14 @@ fn flood_of_the_metrics_delays_no_probe() {
     let flood = Flood::default();
     let rounds: Vec<Duration> = std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| flood.run(agent.http()));
+            scope.spawn(|| flood.run(|| TcpStream::connect(agent.http()).ok()));
         }
         let probed = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let rounds = (0..ROUNDS).map(|_| slowest_probe(&agent, &flood)).collect();
             finish_and_quit(&agent, &node.run(&PodSpec::job("meanwhile")));
             rounds
         }));
-        flood.is_stopped.store(true, Ordering::Relaxed);
+        flood.stop();
         probed.unwrap()
     });
     assert!(

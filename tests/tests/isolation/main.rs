@@ -1,16 +1,11 @@
 //! The real agent, and pods whose packet filter takes seconds for each packet: all other pods are served as if such a pod
 //! did not exist, and the agent can be killed and replaced.
 //!
-//! The rules of a network namespace run inside each system call that sends a packet there, and no signal ends that call
-//! early. So the thread that sends it is lost for that time, and so is its process: a process ends with its last thread.
-//!
 //! Each attack is compared with the same node without one, measured right before. The limits are generous: an agent that
-//! waits for a pod exceeds them many times. `attack::figures` has the budget of each time on a machine with a free processor,
+//! waits for a pod exceeds them many times. `limit` has the budget of each time on a machine with a free processor,
 //! and a failed test prints what was measured.
 //!
-//! Alone in its binary, one test at a time: a thread that runs such rules takes a processor. The rules are loaded by the
-//! test right before they are needed and removed after a bounded time, also if the test fails. The processes of the hostile
-//! pods send no packet while the rules exist.
+//! Alone in its binary, one test at a time: a thread that runs such rules takes a processor.
 //!
 //! Needs root, built programs (`cargo build --workspace --bins`) and the programs `ip`, `nft` and `nsenter`.
 
@@ -19,13 +14,15 @@
 mod attack;
 mod cli;
 mod hold;
+mod limit;
 mod quit;
 
 use std::sync::{Mutex, PoisonError};
 
+use usher_tests::isolation::Attack;
 use usher_tests::privilege;
 
-use attack::Attack;
+use limit::Comparison;
 
 /// A busy machine may exceed a limit in one try. An agent that waits for a pod exceeds it in each.
 const TRIES: usize = 5;
@@ -38,12 +35,12 @@ fn affects_nothing_else(attack: &Attack) {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut exceeded = attack.compare().exceeded();
+    let mut exceeded = Comparison::of(attack).exceeded();
     for _ in 1..TRIES {
         if exceeded.is_empty() {
             break;
         }
-        let mut again = attack.compare().exceeded();
+        let mut again = Comparison::of(attack).exceeded();
         exceeded.retain(|what, tries| match again.remove(what) {
             Some(more) => {
                 tries.extend(more);

@@ -1,7 +1,8 @@
 //! The app of the hostile pod ends, and the agent requests its sidecar to quit.
 
+use usher_tests::isolation::quit::{FOUR_PODS, ONE_POD};
+
 use crate::affects_nothing_else;
-use crate::attack::quit::{FOUR_PODS, ONE_POD};
 
 #[test]
 fn one_pod() {

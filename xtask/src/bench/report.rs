@@ -29,8 +29,17 @@ const REASONS: &str = "docs/performance";
 /// The file there about runs on other machines.
 const ELSEWHERE: &str = "elsewhere";
 /// The benchmarks in the order of the page.
-const ORDER: [&str; 9] = [
-    "quit", "hold", "start", "cni", "scale", "turnover", "cluster", "rollout", "cli",
+const ORDER: [&str; 10] = [
+    "quit",
+    "hold",
+    "start",
+    "cni",
+    "scale",
+    "turnover",
+    "isolation",
+    "cluster",
+    "rollout",
+    "cli",
 ];
 
 pub(super) fn write() -> Result<()> {

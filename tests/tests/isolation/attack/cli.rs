@@ -4,14 +4,13 @@ use std::fs;
 use std::process::Stdio;
 use std::thread;
 
+use usher_tests::isolation::costly_rules::DEEP;
+use usher_tests::isolation::{APP, Attack, SIDECAR};
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use usher_tests::synthetic::{process, usher};
-
-use super::costly_rules::DEEP;
-use super::{APP, Attack, SIDECAR};
 
 pub(crate) const CONNS: Attack = Attack {
     pods: 1,

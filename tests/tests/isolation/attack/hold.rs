@@ -4,13 +4,12 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use usher_tests::isolation::costly_rules::DEEP;
+use usher_tests::isolation::{APP, Attack, SIDECAR};
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
-use super::costly_rules::DEEP;
-use super::{APP, Attack, SIDECAR};
 
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";

@@ -5,16 +5,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use super::health::HealthProbe;
+use super::{APP, SIDECAR};
+use crate::synthetic::catalog::mesh;
+use crate::synthetic::clock::monotonic_ns;
+use crate::synthetic::wire::Listen;
+use crate::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use futures::future::join_all;
 use usher_core::base::id;
 use usher_sys::pods::pidfd::Pidfd;
-use usher_tests::synthetic::catalog::mesh;
-use usher_tests::synthetic::clock::monotonic_ns;
-use usher_tests::synthetic::wire::Listen;
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
-use super::health::HealthProbe;
-use super::{APP, SIDECAR};
 
 const FINISHING: usize = 6;
 const STARTING: usize = 3;
@@ -28,15 +27,15 @@ pub(super) struct Neighbours {
 
 /// How the agent served them.
 #[derive(Debug)]
-pub(super) struct Served {
-    /// The longest time from the exit of an app to the request to its sidecar.
-    pub(super) quit: Duration,
-    /// The longest call of the CNI plugin.
-    pub(super) add: Duration,
+pub struct Served {
+    /// The time from the exit of each app to the request to its sidecar.
+    pub quits: Vec<Duration>,
+    /// The time of each call of the CNI plugin.
+    pub adds: Vec<Duration>,
     /// Pods without a table, although their connections are to be held.
-    pub(super) unheld: Vec<String>,
+    pub unheld: Vec<String>,
     /// Pods that the agent leaves alone.
-    pub(super) quarantined: Vec<String>,
+    pub quarantined: Vec<String>,
 }
 
 impl Neighbours {
@@ -66,7 +65,7 @@ impl Neighbours {
         let exits = thread::scope(|scope| {
             let (opened, ready) = channel();
             let exits = scope.spawn(move || exits(&self.finishing, &opened));
-            ready.recv().unwrap();
+            ready.recv().expect("the processes of the apps exist");
             for (number, pod) in self.finishing.iter().enumerate() {
                 pod.finish(APP, 0);
                 if let Some(pod) = self.starting.get(number) {
@@ -74,18 +73,18 @@ impl Neighbours {
                 }
                 health.wait(RESPONSES);
             }
-            exits.join().unwrap()
+            exits.join().expect("the kernel reports the exits")
         });
         let delays = self.finishing.iter().zip(exits).map(|(pod, exit_ns)| {
             // The sidecar may be faster than this process.
             let delay = pod.request(SIDECAR).at_ns.saturating_sub(exit_ns);
             Duration::from_nanos(delay)
         });
-        let quit = delays.max().unwrap();
+        let quits = delays.collect();
         let adds = self.starting.iter().map(|pod| pod.added(1).took);
         Served {
-            quit,
-            add: adds.max().unwrap(),
+            quits,
+            adds: adds.collect(),
             unheld: self.unheld(),
             quarantined: self.quarantined(agent),
         }
@@ -110,13 +109,13 @@ fn exits(pods: &[Pod], watching: &Sender<()>) -> Vec<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
-        .unwrap();
+        .expect("a runtime");
     runtime.block_on(async {
         let processes: Vec<Pidfd> = pods
             .iter()
-            .map(|pod| Pidfd::open(id::Pid(pod.pid(APP))).unwrap())
+            .map(|pod| Pidfd::open(id::Pid(pod.pid(APP))).expect("the app runs"))
             .collect();
-        watching.send(()).unwrap();
+        watching.send(()).expect("the caller waits for it");
         let exits = processes.iter().map(async |process| {
             process.exited().await;
             monotonic_ns()
@@ -130,6 +129,6 @@ fn has_table(pod: &Pod) -> bool {
         .arg(format!("--net={}", pod.network_path().display()))
         .args(["nft", "list", "tables"])
         .output()
-        .unwrap();
+        .expect("nsenter runs");
     String::from_utf8_lossy(&output.stdout).contains("table inet usher")
 }

@@ -1,12 +1,11 @@
 //! The app of the hostile pod ends, and the agent requests its sidecar to quit.
 
-use usher_tests::synthetic::wire::Holding;
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
 use super::costly_rules::{DEEP, LESS_DEEP};
 use super::{APP, Attack, SIDECAR};
+use crate::synthetic::wire::Holding;
+use crate::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-pub(crate) const ONE_POD: Attack = Attack {
+pub const ONE_POD: Attack = Attack {
     pods: 1,
     spec,
     prepare,
@@ -16,7 +15,7 @@ pub(crate) const ONE_POD: Attack = Attack {
     is_reported: true,
 };
 
-pub(crate) const FOUR_PODS: Attack = Attack {
+pub const FOUR_PODS: Attack = Attack {
     pods: 4,
     depth: LESS_DEEP,
     ..ONE_POD

@@ -13,35 +13,37 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use usher_tests::synthetic::Pod;
-
 const JUMPS: usize = 4;
 /// A handshake over loopback takes seconds with the first depth, and one second with the other one.
 /// More cannot be stopped in an acceptable time, and could stall the machine.
-pub(super) const DEEP: u32 = 13;
-pub(super) const LESS_DEEP: u32 = 12;
-/// The rules are removed after this time, whatever the test does.
-const LIMIT: Duration = Duration::from_secs(10);
+pub const DEEP: u32 = 13;
+pub const LESS_DEEP: u32 = 12;
 
-/// Such rules in the network namespaces of pods, removed on drop.
-pub(super) struct CostlyRules {
+/// Such rules in network namespaces, removed on drop.
+#[derive(Debug)]
+pub struct CostlyRules {
     /// Dropped to end the thread.
     end: Option<Sender<()>>,
     remover: Option<JoinHandle<()>>,
 }
 
 impl CostlyRules {
-    pub(super) fn load(pods: &[Pod], packets: &str, depth: u32) -> Self {
-        let namespaces: Vec<PathBuf> = pods.iter().map(Pod::network_path).collect();
+    /// Loads them into these namespaces, for these packets in the syntax of `nft`, or for all. They are removed after the
+    /// limit, whatever the caller does.
+    ///
+    /// # Panics
+    ///
+    /// If `nft` fails.
+    pub fn load(namespaces: &[PathBuf], packets: &str, depth: u32, limit: Duration) -> Self {
         let (end, ended) = channel();
         // Before the rules: they must not outlive a panic.
-        let remover = remover(namespaces.clone(), ended);
+        let remover = remover(namespaces.to_owned(), ended, limit);
         let rules = Self {
             end: Some(end),
             remover: Some(remover),
         };
         let script = script(packets, depth);
-        for namespace in &namespaces {
+        for namespace in namespaces {
             nft(namespace, &script);
         }
         rules
@@ -57,9 +59,9 @@ impl Drop for CostlyRules {
     }
 }
 
-fn remover(namespaces: Vec<PathBuf>, ended: Receiver<()>) -> JoinHandle<()> {
+fn remover(namespaces: Vec<PathBuf>, ended: Receiver<()>, limit: Duration) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        let waited = ended.recv_timeout(LIMIT);
+        let waited = ended.recv_timeout(limit);
         debug_assert_ne!(waited, Ok(()));
         if waited == Err(RecvTimeoutError::Timeout) || waited == Err(RecvTimeoutError::Disconnected)
         {
@@ -74,7 +76,7 @@ fn script(packets: &str, depth: u32) -> String {
     let mut script = format!("table inet costly {{\n chain chain-{depth} {{ }}\n");
     for level in (0..depth).rev() {
         let jump = format!("  jump chain-{}\n", level + 1).repeat(JUMPS);
-        writeln!(script, " chain chain-{level} {{\n{jump} }}").unwrap();
+        writeln!(script, " chain chain-{level} {{\n{jump} }}").expect("a String accepts text");
     }
     // After the table of usher, which drops the packets that it holds.
     let hook = "type filter hook output priority 10; policy accept;";
@@ -82,7 +84,7 @@ fn script(packets: &str, depth: u32) -> String {
         script,
         " chain output {{ {hook} {packets} jump chain-0; }}\n}}"
     )
-    .unwrap();
+    .expect("a String accepts text");
     script
 }
 
@@ -92,8 +94,9 @@ fn nft(namespace: &std::path::Path, script: &str) {
         .args(["nft", "-f", "-"])
         .stdin(Stdio::piped())
         .spawn()
-        .unwrap();
-    let written = nft.stdin.take().unwrap().write_all(script.as_bytes());
-    let status = nft.wait().unwrap();
+        .expect("nsenter runs");
+    let stdin = nft.stdin.take();
+    let written = stdin.expect("piped above").write_all(script.as_bytes());
+    let status = nft.wait().expect("a child that was not waited for");
     assert!(status.success() && written.is_ok(), "nft: {status}");
 }

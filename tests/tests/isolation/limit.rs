@@ -1,12 +1,11 @@
-//! What is measured during an attack and without one, and the limits.
+//! An attack and the same node without it, and the limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use usher_tests::isolation::{Attack, Figures};
 use usher_tests::wait::slower;
-
-use super::neighbours::Served;
 
 /// A limit is this many times the time without an attack, if that is more.
 const NOISE: u32 = 4;
@@ -25,19 +24,19 @@ const TIMES: [Time; 8] = [
         what: "quit of another pod",
         budget: Some(Duration::from_millis(50)),
         limit: Duration::from_millis(500),
-        of: |figures| figures.during.quit,
+        of: |figures| longest(&figures.during.quits),
     },
     Time {
         what: "ADD of another pod",
         budget: Some(Duration::from_millis(20)),
         limit: Duration::from_millis(200),
-        of: |figures| figures.during.add,
+        of: |figures| longest(&figures.during.adds),
     },
     Time {
         what: "response of /healthz",
         budget: Some(Duration::from_millis(100)),
         limit: Duration::from_millis(500),
-        of: |figures| figures.health,
+        of: |figures| longest(&figures.health),
     },
     Time {
         what: "end of the agent after SIGKILL",
@@ -56,51 +55,37 @@ const TIMES: [Time; 8] = [
         what: "quit of another pod by the next agent",
         budget: None,
         limit: Duration::from_secs(2),
-        of: |figures| figures.after.quit,
+        of: |figures| longest(&figures.after.quits),
     },
     Time {
         what: "ADD of another pod by the next agent",
         budget: None,
         limit: Duration::from_secs(1),
-        of: |figures| figures.after.add,
+        of: |figures| longest(&figures.after.adds),
     },
     Time {
         what: "response of /healthz of the next agent",
         budget: None,
         limit: Duration::from_secs(1),
-        of: |figures| figures.next_health,
+        of: |figures| longest(&figures.next_health),
     },
 ];
-
-#[derive(Debug)]
-pub(crate) struct Figures {
-    pub(super) during: Served,
-    /// The longest response of `/healthz`.
-    pub(super) health: Duration,
-    /// From SIGKILL to the end of the agent.
-    pub(super) death: Duration,
-    /// From the start of the next agent until it serves HTTP.
-    pub(super) start: Duration,
-    /// By the next agent.
-    pub(super) after: Served,
-    pub(super) next_health: Duration,
-}
 
 /// An attack, and the same node without it.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    pub(super) usual: Figures,
-    pub(super) attacked: Figures,
+    usual: Figures,
+    attacked: Figures,
 }
 
 /// A time of a [`Comparison`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Compared {
-    pub(crate) what: &'static str,
-    pub(crate) budget: Option<Duration>,
+struct Compared {
+    what: &'static str,
+    budget: Option<Duration>,
     limit: Duration,
-    pub(crate) usual: Duration,
-    pub(crate) attacked: Duration,
+    usual: Duration,
+    attacked: Duration,
 }
 
 impl fmt::Display for Compared {
@@ -121,7 +106,15 @@ impl fmt::Display for Compared {
 }
 
 impl Comparison {
-    pub(crate) fn times(&self) -> impl Iterator<Item = Compared> {
+    /// Measures the node without the attack, then with it.
+    pub(crate) fn of(attack: &Attack) -> Self {
+        Self {
+            usual: attack.without_pods().measure(),
+            attacked: attack.measure(),
+        }
+    }
+
+    fn times(&self) -> impl Iterator<Item = Compared> {
         TIMES.iter().map(|time| {
             let [usual, attacked] = [&self.usual, &self.attacked].map(time.of);
             Compared {
@@ -144,7 +137,7 @@ impl Comparison {
     }
 
     /// The other pods that the agents did not serve during the attack.
-    pub(crate) fn unserved(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+    fn unserved(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
         let Figures { during, after, .. } = &self.attacked;
         let pods = [
             ("not held", &during.unheld),
@@ -156,4 +149,8 @@ impl Comparison {
             .filter(|(_what, pods)| !pods.is_empty())
             .map(|(what, pods)| (what, pods.clone()))
     }
+}
+
+fn longest(times: &[Duration]) -> Duration {
+    times.iter().copied().max().unwrap_or_default()
 }
