@@ -93,6 +93,7 @@ struct Scene<'test> {
 }
 
 /// Two agents, one after the other, within the chart's limit. Both serve an ordinary pod.
+#[expect(clippy::print_stdout, reason = "the memory of each agent")]
 fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
     let Some(node) = enforcing() else { return };
     let server = ApiServer::start();
@@ -112,6 +113,7 @@ fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
             pod: &pod.name(),
         });
         assert!(!matches!(process::state(agent.pid()), None | Some('Z')));
+        println!("agent {name}: at most {} KiB", agent.usage().peak_kib);
         agent.kill();
     }
     assert_eq!(

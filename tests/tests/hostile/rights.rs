@@ -67,6 +67,8 @@ fn of_each_thread() {
     }
     let node = Node::new();
     node.annotate(&[("usher.dev/mode", "enforce")]);
+    // The thread `host-file` is for kubelets with TLS only. Nothing listens here.
+    node.kubelet().proxied_at("https://127.0.0.1:1".to_owned());
     let agent = Agent::start(&node);
     // It drops its last capability, for its priority, when it starts to decide.
     let main = format!("/proc/{}/status", agent.pid());
@@ -77,12 +79,13 @@ fn of_each_thread() {
     eventually("the threads that stay", || {
         let threads = threads(agent.pid());
         let names: Vec<&str> = threads.keys().map(String::as_str).collect();
-        names == ["log", "main", "probes", "services"]
+        names == ["host-file", "log", "main", "probes", "services"]
     });
     let threads = threads(agent.pid());
     let bounding = DECIDING | SYS_NICE;
     has(&threads["main"], DECIDING, bounding);
     has(&threads["services"], 0, bounding);
+    has(&threads["host-file"], SYS_PTRACE, bounding);
     has(&threads["probes"], 0, bounding);
     has(&threads["log"], 0, bounding);
 }

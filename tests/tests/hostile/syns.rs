@@ -90,6 +90,7 @@ fn of_all_pods_of_a_node() {
         let state = process::state(agent.pid());
         assert!(!matches!(state, None | Some('Z')), "{name}");
         is_sound(&agent);
+        println!("{name} agent: at most {} KiB", agent.usage().peak_kib);
         if name == "first" {
             agent.kill();
             agent = start_within(&limited, &node);
