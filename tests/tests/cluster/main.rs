@@ -15,6 +15,7 @@ mod deletion;
 mod deployment;
 mod documentation;
 mod field;
+mod hostile;
 mod jobs;
 mod kubectl;
 mod lab;

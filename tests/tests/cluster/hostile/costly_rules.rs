@@ -1,0 +1,226 @@
+//! A pod whose packet filter takes seconds for each packet, as a pod with NET_ADMIN can load it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use usher_cluster::workload::{app_container, pod};
+use usher_tests::{
+    isolation::{
+        costly_rules::{CostlyRules, DEEP},
+        health::HealthProbe,
+    },
+    wait::slower,
+};
+
+use super::{
+    held_job,
+    node_network::{NodeNetwork, PROBES},
+};
+use crate::{
+    lab::{self, Lab, until},
+    load,
+};
+
+const PORT: u16 = 15020;
+/// The rules are removed after this time, whatever the test does. The kubelet starts an agent that was killed up to a minute
+/// later.
+const LIMIT: Duration = Duration::from_secs(150);
+/// The responses of `/healthz` in each part of the test.
+const RESPONSES: usize = 20;
+/// How often a process is looked for.
+const LOOK: Duration = Duration::from_millis(1);
+/// Less than a handshake takes with the rules, and than a wedged agent needs to respond with 503.
+const LEAST: Duration = Duration::from_secs(2);
+/// A limit is this many times the time without an attack, if that is more.
+const NOISE: u32 = 4;
+
+/// The limit of a time, by the time without an attack on the same machine.
+pub(super) fn limit(usual: Duration, least: Duration) -> Duration {
+    slower(least).max(usual * NOISE)
+}
+
+/// The app of the hostile pod ends, and the agent has to request its sidecar. Meanwhile another pod is quit, another one is
+/// created and held, probes have responses, and the agent can be killed. So it is with the next agent.
+#[test]
+fn costly_packet_filter_affects_no_other_pod() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let namespace = lab.namespace("costly-rules");
+    let [usual, during, after, spare, first, second] = [
+        "usual",
+        "during",
+        "after",
+        "spare",
+        "hostile-1",
+        "hostile-2",
+    ]
+    .map(|name| Created::new(&lab, &namespace, name));
+    load::pods_are(&lab, &namespace, "Running", 6);
+    let [usual, during, after, spare, first, second] =
+        [usual, during, after, spare, first, second].map(Created::observed);
+
+    let (usual_health, usual_quit) = while_probed(&lab, || {
+        held_job(&lab, &lab.namespace("costly-rules-usual"));
+        usual.ends_after("-TERM", usual.app, usual.side)
+    });
+    let usual_death = spare.ends_after("-KILL", spare.app, spare.app);
+
+    let first_rules = first.load_rules();
+    kill(&lab, "-TERM", first.app);
+    until_quarantined(&lab, &namespace, 1);
+    let (health, quit) = while_probed(&lab, || {
+        held_job(&lab, &lab.namespace("costly-rules-held"));
+        during.ends_after("-TERM", during.app, during.side)
+    });
+    drop(first_rules);
+
+    let rules = second.load_rules();
+    kill(&lab, "-TERM", second.app);
+    until_quarantined(&lab, &namespace, 2);
+    let agent: u32 = lab.agent_pids()[0].parse().unwrap();
+    let death = second.ends_after("-KILL", agent, agent);
+    let network = NodeNetwork::of(&lab);
+    until("the next agent", || {
+        (!lab.agent_pids().is_empty() && network.probe("/readyz") == Some(200)).then_some(())
+    });
+    let (next_health, next_quit) = while_probed(&lab, || {
+        held_job(&lab, &lab.namespace("costly-rules-next"));
+        after.ends_after("-TERM", after.app, after.side)
+    });
+    drop(rules);
+
+    let times = [
+        ("quit of another pod", quit, usual_quit),
+        ("quit by the next agent", next_quit, usual_quit),
+        ("response of /healthz", health, usual_health),
+        ("response of the next agent", next_health, usual_health),
+        ("end after SIGKILL", death, usual_death),
+    ];
+    eprintln!("with the attack, without it: {times:?}");
+    for (what, attacked, usual) in times {
+        let limit = limit(usual, LEAST);
+        assert!(attacked <= limit, "{what}: {attacked:?}, limit {limit:?}");
+    }
+    let delete = ["-n", &*namespace, "delete", "pods", "--all", "--wait=false"];
+    lab.cluster.kubectl(&delete).unwrap();
+}
+
+/// Probes the agent at the same time. The slowest response, and the result.
+fn while_probed<T>(lab: &Lab, act: impl FnOnce() -> T) -> (Duration, T) {
+    let network = NodeNetwork::of(lab);
+    let health = HealthProbe::start(move || network.connect(PROBES).unwrap());
+    let result = act();
+    health.wait(RESPONSES);
+    (health.times().into_iter().max().unwrap(), result)
+}
+
+fn until_quarantined(lab: &Lab, namespace: &str, pods: usize) {
+    until("the quarantine", || {
+        (lab.count(namespace, "quarantined") >= pods).then_some(())
+    });
+}
+
+fn kill(lab: &Lab, signal: &str, pid: u32) {
+    lab.cluster
+        .in_node(&["kill", signal, &pid.to_string()])
+        .unwrap();
+}
+
+/// A pod of an app that ends with SIGTERM, and a sidecar that ends by a request.
+struct Created<'lab> {
+    lab: &'lab Lab,
+    /// In the arguments of its processes only.
+    lasts: [String; 2],
+}
+
+impl<'lab> Created<'lab> {
+    fn new(lab: &'lab Lab, namespace: &str, name: &str) -> Self {
+        static PODS: AtomicU32 = AtomicU32::new(0);
+        let number = PODS.fetch_add(1, Ordering::Relaxed);
+        let lasts = [7_200_000, 7_300_000].map(|ms| format!("{}ms", ms + number));
+        let mut app = app_container("app", &["--run-for", &lasts[0], "--term-code", "0"]);
+        app["securityContext"] = json!({ "capabilities": { "add": ["NET_ADMIN"] } });
+        let mut side = app_container("side", &["--run-for", &lasts[1]]);
+        // A hostile one stays after the signals that follow the request, and so does the network namespace.
+        let takes = if name.starts_with("hostile") {
+            "600s"
+        } else {
+            "0s"
+        };
+        side["env"] =
+            json!([{ "name": "STAND_IN", "value": format!("quit={PORT} takes={takes}") }]);
+        let mut object: Value = pod(name, namespace, "Never", &[app, side]);
+        object["metadata"]["annotations"] =
+            json!({ "usher.dev/sidecars": format!("side=POST :{PORT}/quitquitquit") });
+        lab.cluster.apply(&object).unwrap();
+        Self { lab, lasts }
+    }
+
+    /// Its processes, in the node.
+    fn observed(self) -> Processes<'lab> {
+        let root = self.lab.cluster.node_root().expect("the node is up");
+        let pid = |lasts: &String| {
+            until("a process", || {
+                let find = [
+                    "pgrep",
+                    "-f",
+                    &format!("^/usher-test-app --run-for {lasts}"),
+                ];
+                let found = self.lab.cluster.in_node(&find).ok()?;
+                found.trim().parse::<u32>().ok()
+            })
+        };
+        let [app, side] = self.lasts.each_ref().map(pid);
+        // The sidecar listens.
+        until("the sidecar's port", || {
+            let tcp = fs::read_to_string(root.join(format!("proc/{side}/net/tcp"))).ok()?;
+            tcp.contains(&format!(":{PORT:04X} 00000000:0000 0A"))
+                .then_some(())
+        });
+        Processes {
+            lab: self.lab,
+            proc: root.join("proc"),
+            app,
+            side,
+        }
+    }
+}
+
+struct Processes<'lab> {
+    lab: &'lab Lab,
+    proc: PathBuf,
+    app: u32,
+    side: u32,
+}
+
+impl Processes<'_> {
+    fn load_rules(&self) -> CostlyRules {
+        let namespace = self.proc.join(format!("{}/ns/net", self.side));
+        CostlyRules::load(&[namespace], "", DEEP, LIMIT)
+    }
+
+    /// The time from a signal to one process until another one is gone, or the same.
+    fn ends_after(&self, signal: &str, signalled: u32, ends: u32) -> Duration {
+        kill(self.lab, signal, signalled);
+        // The command itself takes up to a second on a busy machine.
+        let begun = Instant::now();
+        let process = self.proc.join(ends.to_string());
+        until("the end of a process", || ends_soon(&process).then_some(()));
+        begun.elapsed()
+    }
+}
+
+/// Looks often, for a while.
+fn ends_soon(process: &Path) -> bool {
+    (0..2000).any(|_| {
+        thread::sleep(LOOK);
+        !process.exists()
+    })
+}
