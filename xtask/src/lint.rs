@@ -5,6 +5,7 @@ mod finding;
 mod imports;
 mod links;
 mod list;
+mod named_tests;
 mod packages;
 mod policy;
 mod report;
@@ -116,6 +117,9 @@ fn rules() -> Result<()> {
     found.extend(shape::folders(&sources));
     found.extend(words::check(&sources));
     found.extend(links::check(&sources, |path| root().join(path).exists()));
+    found.extend(named_tests::check(&sources, |path| {
+        root().join(path).exists()
+    }));
     found.extend(packages::check()?);
     found.extend(exit_path::check()?);
     found.extend(report::check()?);

@@ -7,8 +7,6 @@ use std::{
 
 use super::{finding::Finding, source::Source};
 
-const FENCE: &str = "```";
-
 /// The links that lead nowhere. `exists` decides about a path from the top of the repository.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let pages = || sources.iter().filter(|source| is_page(source));
@@ -41,19 +39,9 @@ fn is_page(source: &Source) -> bool {
     source.path.ends_with(".md")
 }
 
-/// The lines that are no code.
-fn prose(page: &Source) -> impl Iterator<Item = (usize, &str)> {
-    let mut is_code = false;
-    page.lines().filter_map(move |line| {
-        let is_fence = line.text.trim_start().starts_with(FENCE);
-        is_code ^= is_fence;
-        (!is_code && !is_fence).then_some((line.number, line.text))
-    })
-}
-
 /// The targets of links within the repository.
 fn links(page: &Source) -> impl Iterator<Item = (usize, &str)> {
-    prose(page).flat_map(|(number, text)| {
+    page.prose().flat_map(|(number, text)| {
         text.split("](")
             .skip(1)
             .filter_map(|rest| Some(rest.split_once(')')?.0))
@@ -65,7 +53,7 @@ fn links(page: &Source) -> impl Iterator<Item = (usize, &str)> {
 /// The anchors of the headings, as code hosts make them.
 fn anchors(page: &Source) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for (_, text) in prose(page) {
+    for (_, text) in page.prose() {
         let title = text.trim_start_matches('#');
         if title.len() == text.len() || !title.starts_with(' ') {
             continue;

@@ -5,6 +5,9 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, Result};
 use usher_cluster::progress::output;
 
+/// Begins and ends code in a page.
+const FENCE: &str = "```";
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
     /// From 1.
@@ -61,6 +64,20 @@ impl Source {
 
     pub(super) fn contains(&self, text: &str) -> bool {
         self.text.contains(text)
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The lines of a page that are no code.
+    pub(super) fn prose(&self) -> impl Iterator<Item = (usize, &str)> {
+        let mut is_code = false;
+        self.lines().filter_map(move |line| {
+            let is_fence = line.text.trim_start().starts_with(FENCE);
+            is_code ^= is_fence;
+            (!is_code && !is_fence).then_some((line.number, line.text))
+        })
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {

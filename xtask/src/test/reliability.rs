@@ -15,7 +15,7 @@ use usher_cluster::progress::say;
 use self::results::Results;
 use crate::{docs, workspace::cargo};
 
-pub(crate) use matrix::table;
+pub(crate) use matrix::{ALL, functions, table};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -14,7 +14,7 @@ use crate::workspace::root;
 
 const FILE: &str = "tests/faults.yaml";
 /// All tests of a module.
-const ALL: &str = "*";
+pub(crate) const ALL: &str = "*";
 /// Test programs that need a cluster.
 const CLUSTER: [&str; 2] = ["cluster", "nodes"];
 
@@ -103,7 +103,7 @@ fn source(package: &str, target: &str, module: &str) -> Result<PathBuf> {
 }
 
 /// The names of the functions that are tests.
-fn functions(text: &str) -> Vec<&str> {
+pub(crate) fn functions(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut is_test = false;
     for line in text.lines().map(str::trim) {

@@ -1,0 +1,159 @@
+//! The tests that the pages about security and reliability name: each one exists, and each row of a table with a column
+//! for tests names one.
+
+use std::path::Path;
+
+use super::{finding::Finding, source::Source};
+use crate::test::reliability::{ALL, functions};
+
+const PAGES: [&str; 2] = ["docs/security.md", "docs/reliability.md"];
+const RULE: &str = "named-test";
+/// The titles of such a column.
+const COLUMNS: [&str; 2] = ["test", "tests"];
+/// The folders of paths in the pages.
+const FOLDERS: [&str; 4] = ["agent/", "cni-plugin/", "tests/", "xtask/"];
+/// A name with so many words is a test's. System calls have fewer.
+const WORDS: usize = 5;
+
+/// `exists` decides about a path from the top of the repository.
+pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
+    let tests: Vec<(Vec<&str>, Vec<&str>)> = sources
+        .iter()
+        .filter(|source| source.is_rust())
+        .map(|source| (modules(&source.path), functions(source.text())))
+        .collect();
+    let pages = || {
+        sources
+            .iter()
+            .filter(|source| PAGES.contains(&source.path.as_str()))
+    };
+    let mut found = Vec::new();
+    for page in pages() {
+        for (line, span) in page.prose().flat_map(spans) {
+            let message = if FOLDERS.iter().any(|folder| span.starts_with(folder)) {
+                (!exists(Path::new(span))).then(|| format!("{span}: no such file"))
+            } else {
+                (is_test_name(span) && !is_test(&tests, span))
+                    .then(|| format!("{span}: no such test"))
+            };
+            found.extend(message.map(|text| Finding::error(&page.path, line, RULE, text)));
+        }
+        found.extend(rows_without_tests(page));
+    }
+    found
+}
+
+/// The folders and the module of a file. The file of a folder's tests belongs to the folder.
+fn modules(path: &str) -> Vec<&str> {
+    path.trim_end_matches(".rs").split('/').collect()
+}
+
+/// The texts between backticks.
+fn spans((number, text): (usize, &str)) -> impl Iterator<Item = (usize, &str)> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(move |span| (number, span))
+}
+
+fn is_test_name(span: &str) -> bool {
+    let is_path = span
+        .split("::")
+        .all(|part| part == ALL || is_identifier(part));
+    is_path
+        && (span.contains("::")
+            || (span.split('_').count() >= WORDS && !span.starts_with("usher_")))
+}
+
+fn is_identifier(text: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|letter| is_letter(letter) || letter == '_')
+}
+
+/// Whether a file has a test of this name, and is of the modules before the name.
+fn is_test(tests: &[(Vec<&str>, Vec<&str>)], span: &str) -> bool {
+    let mut path: Vec<&str> = span.split("::").collect();
+    let Some(name) = path.pop() else {
+        return false;
+    };
+    // A module `tests` is in the file itself or in a file of its own.
+    let within = path.strip_suffix(&["tests"]).unwrap_or(&path);
+    tests.iter().any(|(file, functions)| {
+        (file.ends_with(&path) || file.ends_with(within))
+            && functions
+                .iter()
+                .any(|function| name == ALL || *function == name)
+    })
+}
+
+/// The rows of tables that name no test in the column for tests.
+fn rows_without_tests(page: &Source) -> Vec<Finding> {
+    let mut column = None;
+    let mut found = Vec::new();
+    for (number, text) in page.prose() {
+        let Some(row) = text.strip_prefix('|') else {
+            column = None;
+            continue;
+        };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let Some(tests) = column else {
+            let title = cells.iter().position(|cell| COLUMNS.contains(cell));
+            // Without such a column: one that no row has.
+            column = Some(title.unwrap_or(usize::MAX));
+            continue;
+        };
+        let cell = cells.get(tests).copied().unwrap_or("`");
+        if !cell.contains('`') && !cell.starts_with("---") {
+            let fault = format!("\"{}\" names no test", cells[0]);
+            found.push(Finding::error(&page.path, number, RULE, fault));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(page: &str) -> Vec<String> {
+        let test = "#[test]\nfn one_two_three_four_five() {}\nfn helper() {}\n";
+        let sources = [
+            ("docs/security.md", page),
+            ("tests/tests/hold/owner.rs", test),
+            ("agent/sys/src/netns.rs", test),
+        ];
+        let sources = sources.map(|(path, text)| Source::new(path, text));
+        let exists = |path: &Path| path.starts_with("tests/tests/hold");
+        let found = check(&sources, exists);
+        found
+            .iter()
+            .map(|finding| format!("{} {}", finding.line, finding.message))
+            .collect()
+    }
+
+    #[test]
+    fn missing_tests_and_files_are_found() {
+        let page = "`owner::one_two_three_four_five` `owner::*` `owner::helper`\n\
+                    `netns::tests::one_two_three_four_five` `a::one_two_three_four_five`\n\
+                    `one_two_three_four_five` `one_two_three_four_six`\n\
+                    `open_by_handle_at` `usher_hold_dropped_copies_total` `SYS_ADMIN`\n\
+                    `tests/tests/hold/owner.rs` `tests/tests/gone.rs`\n";
+        let expected = [
+            "1 owner::helper: no such test",
+            "2 a::one_two_three_four_five: no such test",
+            "3 one_two_three_four_six: no such test",
+            "5 tests/tests/gone.rs: no such file",
+        ];
+        assert_eq!(found(page), expected);
+    }
+
+    #[test]
+    fn rows_without_a_test_are_found() {
+        let page = "| attack | test |\n| --- | --- |\n| a | `owner::*` |\n| b | |\n\n\
+                    | file | use |\n| --- | --- |\n| c | d |\n";
+        assert_eq!(found(page), ["4 \"b\" names no test"]);
+    }
+}
