@@ -325,6 +325,19 @@ impl NodeLoop {
             Action::SampleTraffic { key, status_ports } => self.sample_traffic(key, status_ports),
             Action::Prepare(key) => self.prepare(&key),
             Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
+            Action::Drain {
+                key,
+                request,
+                timeout,
+            } => {
+                let sidecar = self.discovery.sidecar(&key);
+                tracing::debug!(container_id = %key.id, %request, "draining");
+                let done =
+                    quit::drain(&self.host, &mut self.worker, key, sidecar, request, timeout);
+                if let Some(event) = done {
+                    self.worker.report(event);
+                }
+            }
             Action::Attempt { key, step, timeout } => {
                 let sidecar = self.discovery.take_attempt(&key);
                 tracing::debug!(container_id = %key.id, %step, "trying a step");

@@ -108,7 +108,8 @@ pub(crate) fn attempt(
             return None;
         }
         (Some(sidecar), Step::Request(request)) => {
-            match send(host, worker, &key, sidecar, request, timeout) {
+            let purpose = Purpose::Attempt(key.clone());
+            match send(host, worker, purpose, sidecar, request, timeout) {
                 Ok(()) => return None,
                 Err(outcome) => outcome,
             }
@@ -117,10 +118,29 @@ pub(crate) fn attempt(
     Some(Event::Attempted { key, outcome })
 }
 
+/// Sends the request that drains a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
+pub(crate) fn drain(
+    host: &Host,
+    worker: &mut Worker,
+    key: ContainerKey,
+    sidecar: Option<Sidecar>,
+    request: Request,
+    timeout: Duration,
+) -> Option<Event> {
+    let outcome = match sidecar {
+        None => Outcome::Gone,
+        Some(sidecar) => {
+            let purpose = Purpose::Drain(key.clone());
+            send(host, worker, purpose, sidecar, request, timeout).err()?
+        }
+    };
+    Some(Event::Drained { key, outcome })
+}
+
 fn send(
     host: &Host,
     worker: &mut Worker,
-    key: &ContainerKey,
+    purpose: Purpose,
     sidecar: Sidecar,
     request: Request,
     timeout: Duration,
@@ -142,7 +162,7 @@ fn send(
         None => Descriptor::Netns(Arc::new(open(host, &init)?)),
     };
     let descriptors = vec![Descriptor::Init(init), place];
-    worker.send(id, Purpose::Attempt(key.clone()), job, descriptors);
+    worker.send(id, purpose, job, descriptors);
     Ok(())
 }
 

@@ -16,7 +16,10 @@ use crate::{
     linger,
     pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
     quit::outcome::Outcome,
-    recipe::{ExitCode, Version, step::Step},
+    recipe::{
+        ExitCode, Version,
+        step::{Request, Step},
+    },
     settings::overrides::InvalidAnnotation,
     start::{self, Start, Why},
     worker::Trouble,
@@ -172,6 +175,15 @@ pub enum Kind {
         why: linger::Released,
         /// How long it was held.
         held: Duration,
+    },
+    /// A sidecar that lingers drains its inbound connections.
+    LingerDrained {
+        request: Request,
+    },
+    /// A sidecar that lingers does not drain its inbound connections.
+    LingerDrainFailed {
+        request: Request,
+        outcome: Outcome,
     },
     /// The stop signal of an app waits for its pre-stop time.
     PreStopHeld,

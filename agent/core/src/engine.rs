@@ -137,6 +137,7 @@ impl Engine {
                 self.start_reported(now, &key, &name, result, &mut actions);
             }
             // === linger ===
+            Event::Drained { key, outcome } => self.drained(&key, outcome, &mut actions),
             Event::Stop { key, name, result } => {
                 self.stop_reported(now, &key, &name, result, &mut actions);
             }

@@ -7,11 +7,14 @@
 mod auto;
 mod candidate;
 mod command;
+mod drain;
 mod gate;
 mod late;
 mod observe;
+mod order;
 mod policy;
 mod quiet;
+mod reserve;
 pub(crate) mod review;
 pub(crate) mod state;
 pub mod traffic;

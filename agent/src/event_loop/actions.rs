@@ -42,6 +42,7 @@ impl NodeLoop {
             | Action::AskVersion { key, .. }
             | Action::SampleTraffic { key, .. }
             | Action::Attempt { key, .. }
+            | Action::Drain { key, .. }
                 if tracing::enabled!(Level::DEBUG) =>
             {
                 self.pod_span(&key.pod)

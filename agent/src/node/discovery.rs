@@ -136,12 +136,21 @@ impl Discovery {
 
     /// What an attempt with a living container needs.
     pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
-        let living = self.living.get_mut(key)?;
-        let (init, prepared) = (Arc::clone(&living.init), living.prepared.take());
+        let prepared = self.living.get_mut(key)?.prepared.take();
+        let sidecar = self.sidecar(key)?;
+        Some(Sidecar {
+            prepared,
+            ..sidecar
+        })
+    }
+
+    /// A living sidecar, without the prepared socket.
+    pub(crate) fn sidecar(&self, key: &ContainerKey) -> Option<Sidecar> {
+        let init = Arc::clone(&self.living.get(key)?.init);
         Some(Sidecar {
             in_pod_netns: self.is_in_pod_netns(key, init.netns),
             init,
-            prepared,
+            prepared: None,
         })
     }
 

@@ -230,11 +230,11 @@ impl Worker {
     fn received(&mut self, reply: Reply) {
         match reply {
             Reply::Started => {}
-            Reply::Attempted { id, outcome } => {
-                if let Some(Purpose::Attempt(key)) = self.jobs.take(id) {
-                    self.event(Event::Attempted { key, outcome });
-                }
-            }
+            Reply::Attempted { id, outcome } => match self.jobs.take(id) {
+                Some(Purpose::Attempt(key)) => self.event(Event::Attempted { key, outcome }),
+                Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
+                _ => {}
+            },
             Reply::Answered { id, body } => {
                 if let Some(Purpose::QueryVersion(key)) = self.jobs.take(id) {
                     self.event(Event::VersionAnswered { key, body });

@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     /// It prepares another one.
     Prepare(ContainerKey),
     Attempt(ContainerKey),
+    Drain(ContainerKey),
     QueryVersion(ContainerKey),
     SampleTraffic(ContainerKey),
     Arm(SandboxId),
@@ -109,9 +110,10 @@ impl Purpose {
         match self {
             Self::Prepare(key)
             | Self::Attempt(key)
+            | Self::Drain(key)
             | Self::QueryVersion(key)
-            | Self::SampleTraffic(key) => Subject::Container(key.clone()),
-            Self::Look(key, _sandbox) => Subject::Container(key.clone()),
+            | Self::SampleTraffic(key)
+            | Self::Look(key, _) => Subject::Container(key.clone()),
             Self::Arm(sandbox)
             | Self::Readopt(sandbox)
             | Self::Probe(sandbox, _)
@@ -125,6 +127,10 @@ impl Purpose {
         let why = why.to_owned();
         let event = match self.clone() {
             Self::Attempt(key) => Event::Attempted {
+                key,
+                outcome: Outcome::Failed(why),
+            },
+            Self::Drain(key) => Event::Drained {
                 key,
                 outcome: Outcome::Failed(why),
             },
@@ -157,6 +163,7 @@ impl Purpose {
             | Self::OpenAll(_) => true,
             Self::Prepare(_)
             | Self::Attempt(_)
+            | Self::Drain(_)
             | Self::QueryVersion(_)
             | Self::SampleTraffic(_)
             | Self::Probe(..) => false,

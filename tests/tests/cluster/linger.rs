@@ -60,6 +60,8 @@ fn kubectl(lab: &Lab, args: &[&str]) -> Child {
 fn meshed_pod(namespace: &str, annotations: &[(&str, &str)]) -> Value {
     let delay = format!("{}s", WORK.as_secs());
     let args = [
+        "--serve",
+        "8000",
         "--get",
         mesh::PEER,
         "--retry-for",
@@ -120,8 +122,16 @@ fn app_reaches_the_mesh_until_its_end() {
     run_meshed(&lab, &lingers, &[("usher.dev/linger", "true")]);
     run_meshed(&lab, &plain, &[]);
     wait_armed(&lab, &lingers);
+    assert!(!closes_inbound(&lab, &lingers));
     let deletions = [&*lingers, &*plain].map(|namespace| Deletion::begin(&lab, namespace));
     lab.decided(&lingers, "linger-held");
+    let drained = lab.decided(&lingers, "linger-drained");
+    let reason = drained.text("reason");
+    assert!(
+        reason.starts_with("POST :15020/drain was accepted"),
+        "{reason}"
+    );
+    assert!(closes_inbound(&lab, &lingers));
     // containerd runs one command for a container at a time.
     let exec = exec(&lab, &lingers);
     let [(took, log), (plain_took, plain_log)] = deletions.map(Deletion::end);
@@ -148,6 +158,21 @@ fn app_reaches_the_mesh_until_its_end() {
     // Documented: it waits with the stop signal, or fails.
     let executed_at = exec.join().unwrap();
     assert!(executed_at.is_none_or(|at| at > number(&log, "app-exit", "unix_ns")));
+}
+
+/// Whether the proxy of the only pod of a namespace closes an inbound connection with its reply.
+fn closes_inbound(lab: &Lab, namespace: &str) -> bool {
+    let pod = pod(lab, namespace).unwrap();
+    let ip = pod["status"]["podIP"].as_str().unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/{ip}/8000; printf 'GET / HTTP/1.1\\r\\nhost: app\\r\\n\\r\\n' >&3; \
+         while read -r line <&3; do echo \"$line\"; [ \"$line\" = $'\\r' ] && break; done"
+    );
+    let mut bash = lab.cluster.node_command("bash").unwrap();
+    let output = bash.args(["-c", &script]).output().unwrap();
+    let head = String::from_utf8(output.stdout).unwrap().to_lowercase();
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    head.contains("connection: close")
 }
 
 /// The time at which `kubectl exec` into the sidecar has succeeded.

@@ -6,6 +6,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod auto;
+mod conditions;
+mod drain;
 mod faults;
 mod network;
 mod pre_stop;
@@ -15,7 +17,7 @@ mod unsupported;
 
 use serde_json::Value;
 use usher_tests::privilege;
-use usher_tests::synthetic::wire::Manner;
+use usher_tests::synthetic::catalog::istio;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use self::runtime::{Command, StateDir};
@@ -34,8 +36,12 @@ fn lingering() -> Option<(Node, StateDir)> {
 }
 
 fn pod(name: &str) -> PodSpec {
-    PodSpec::beside_app(name, ContainerSpec::istio(Manner::Quit))
-        .annotation("usher.dev/linger", "true")
+    pod_with(name, istio::v1_26().container)
+}
+
+/// A pod with this sidecar.
+fn pod_with(name: &str, sidecar: ContainerSpec) -> PodSpec {
+    PodSpec::beside_app(name, sidecar).annotation("usher.dev/linger", "true")
 }
 
 /// Pods that run, and an agent that has armed their sidecars.

@@ -228,7 +228,7 @@ fn drain(recipe: &Recipe) -> Option<String> {
     let ranges: Vec<String> = stretches.iter().map(range).collect();
     (!recipe.drain.is_empty()).then(|| {
         format!(
-            "Drained, with {}: {}.",
+            "Drained, with {} or while it lingers: {}.",
             code(usher_core::settings::annotation::DRAIN),
             ranges.join("; ")
         )

@@ -148,6 +148,15 @@ impl fmt::Display for Kind {
                 out.write_str("the runtime's stop signal waits until the apps have ended")
             }
             Self::LingerReleased { why, held } => out.write_str(&linger::describe(*why, *held)),
+            Self::LingerDrained { request } => write!(
+                out,
+                "{request} was accepted; the sidecar drains inbound connections while it lingers"
+            ),
+            Self::LingerDrainFailed { request, outcome } => write!(
+                out,
+                "{request} {}; the sidecar lingers without draining inbound connections",
+                outcome.failure()
+            ),
             Self::PreStopHeld => {
                 out.write_str("the runtime's stop signal waits for the pre-stop time of the app")
             }

@@ -12,7 +12,7 @@ use crate::{
     hold::{Probe, ruleset::Wanted},
     linger::Stop,
     pod::spec::Pod,
-    recipe::step::Step,
+    recipe::step::{Request, Step},
     start::Start,
 };
 
@@ -40,6 +40,14 @@ pub enum Action {
     Attempt {
         key: ContainerKey,
         step: Step,
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// Send this request to a sidecar that lingers, which drains its inbound connections; the result is
+    /// [`crate::Event::Drained`].
+    Drain {
+        key: ContainerKey,
+        request: Request,
         /// How long it may take.
         timeout: Duration,
     },

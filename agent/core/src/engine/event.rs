@@ -52,6 +52,11 @@ pub enum Event {
         key: ContainerKey,
         outcome: Outcome,
     },
+    /// The request of [`crate::Action::Drain`] is over.
+    Drained {
+        key: ContainerKey,
+        outcome: Outcome,
+    },
     /// The answer to [`crate::Action::AskVersion`]; None where there was none.
     VersionAnswered {
         /// The sidecar that was asked.

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use super::{NoLinger, limit, pre_stop};
-use crate::{
-    plan::{SHORTEST_RESERVE, Sidecar},
-    pod::view::PodView,
-    settings::overrides::PreStop,
-};
+use super::{NoLinger, limit, pre_stop, reserve};
+use crate::{plan::SHORTEST_RESERVE, pod::view::PodView, settings::overrides::PreStop};
 
 #[derive(Debug)]
 pub(super) struct Candidate<'view> {
@@ -28,7 +24,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
         is_app: false,
         is_auto: false,
         limit: limit(&view.spec, &view.plan, sidecar),
-        reserve: Sidecar::reserve(sidecar),
+        reserve: reserve::of(&view.plan, sidecar, view.spec.grace),
     });
     let names = view.spec.containers.iter().map(|one| one.name.as_str());
     let apps = names

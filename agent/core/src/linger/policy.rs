@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use super::reserve;
 use crate::{
     base::duration::setting,
     decision::NotApplicable,
@@ -71,7 +72,8 @@ pub(crate) fn longest(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Durat
     if sidecar.linger == Linger::Never {
         return Err(NoLinger::Recipe);
     }
-    let (grace, reserve) = (pod.grace, sidecar.reserve());
+    let grace = pod.grace;
+    let reserve = reserve::of(plan, sidecar, grace);
     let left = grace.saturating_sub(reserve);
     if left.is_zero() {
         return Err(NoLinger::Grace { grace, reserve });

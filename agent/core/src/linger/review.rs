@@ -50,6 +50,7 @@ impl LingerReview<'_> {
     ) -> Option<Timestamp> {
         let held = self.review_held(lingers, actions);
         let late = self.review_late(lingers, actions);
+        self.drain_held(lingers, actions);
         let created = self.next_created(lingers);
         let wanted = self.wanted(lingers, actions);
         if wanted != lingers.wanted {
@@ -110,7 +111,7 @@ impl LingerReview<'_> {
                 .is_some_and(|candidate| candidate.limit.is_ok());
         if !is_wanted {
             Some(Released::NotWanted)
-        } else if !held.is_app && !self.app_runs(view) {
+        } else if !held.is_app && !self.app_runs(view) && !self.is_needed(view, id) {
             Some(Released::AppsEnded)
         } else if held.is_listed && !view.spec.deleting {
             Some(Released::NotDeleted)
@@ -279,6 +280,7 @@ impl LingerReview<'_> {
     /// Forgets the runs that are gone.
     pub(super) fn forget_ended(self, lingers: &mut Lingers) {
         let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
+        lingers.drains.retain(|id, _request| known.contains(id));
         lingers
             .runs
             .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));

@@ -13,6 +13,7 @@ use crate::{
     },
     engine::action::Action,
     pod::spec::Pod,
+    recipe::step::Request,
 };
 
 /// The stop signals of one pod's sidecars.
@@ -21,6 +22,8 @@ pub(crate) struct Lingers {
     /// The stop signals that the holder is to hold.
     pub(super) wanted: Vec<Stop>,
     pub(super) runs: BTreeMap<ContainerId, Progress>,
+    /// The requests that were sent to drain sidecars.
+    pub(super) drains: BTreeMap<ContainerId, Request>,
     /// Containers that were reported as unsupported.
     pub(super) reported: BTreeSet<String>,
 }

@@ -13,7 +13,7 @@ use crate::{
     recipe::{
         ExitCode, Identity, LadderStep, Linger, Order, Purpose, Recipe, Subject,
         declared_held_ports, may_be_asked,
-        step::{Signal, Step},
+        step::{Request, Signal, Step},
     },
     settings::{
         config::Config,
@@ -47,6 +47,8 @@ pub struct Sidecar {
     /// Who it is, where connections that it makes itself pass.
     pub identity: Identity,
     pub(crate) linger: Linger,
+    /// Drains its inbound connections while it lingers.
+    pub(crate) drain: Option<Request>,
 }
 
 impl Sidecar {
@@ -105,6 +107,7 @@ pub(super) fn sidecar(
         assumed_listeners: 1,
         identity: Identity::default(),
         linger: Linger::Yes,
+        drain: None,
         recipe: recipe.into(),
         order,
         ladder,
@@ -138,6 +141,7 @@ pub(super) fn sidecar(
                 assumed_listeners: ports.assumed_listeners,
                 identity: identity.unwrap_or_default(),
                 linger: recipe.linger,
+                drain: recipe.drain_request(subject),
                 ..sidecar
             }
         }

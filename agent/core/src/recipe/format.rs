@@ -23,6 +23,11 @@ use crate::recipe::step::{Header, Method, Signal, is_path};
 
 /// Steps that a ladder may have.
 const STEPS: usize = 16;
+/// Envoy's admin endpoint that drains listeners
+/// ([drain](https://www.envoyproxy.io/docs/envoy/latest/operations/admin#post--drain_listeners)).
+const ENVOY_DRAIN: &str = "/drain_listeners";
+/// Without the first, outbound listeners close as well; without the others, all close at once, or Envoy ends.
+const ENVOY_DRAIN_PARAMETERS: [&str; 3] = ["inboundonly", "graceful", "skip_exit"];
 /// Ports that a recipe may hold or ask at.
 const PORTS: usize = 16;
 
@@ -141,6 +146,7 @@ impl TryFrom<RawRecipe> for Recipe {
         if lacks_steps || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
             return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
         }
+        check_drain(&name, &raw.drain)?;
         check_after_term(&name, &raw.after_term)?;
         if raw.hold.sources().count() > PORTS {
             return Err(format!("recipe {name} holds at more than {PORTS} ports"));
@@ -177,6 +183,29 @@ impl TryFrom<RawRecipe> for Recipe {
             hold: raw.hold,
         })
     }
+}
+
+/// A drain must not end the sidecar, nor close the listeners through which the apps still connect.
+fn check_drain(recipe: &str, steps: &[StepRecipe]) -> Result<(), String> {
+    let paths = steps.iter().filter_map(|step| match &step.act {
+        Act::Request { path, .. } => Some(path.default()),
+        Act::Signal { .. } => None,
+    });
+    for path in paths {
+        let Some(query) = path.strip_prefix(ENVOY_DRAIN) else {
+            continue;
+        };
+        let parameters: Vec<&str> = query.trim_start_matches('?').split('&').collect();
+        if let Some(missing) = ENVOY_DRAIN_PARAMETERS
+            .iter()
+            .find(|parameter| !parameters.contains(parameter))
+        {
+            return Err(format!(
+                "drain of recipe {recipe} requests {path} without {missing}: Envoy would end, or close the listeners that the apps use"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_after_term(recipe: &str, AfterTerm { sidecar, steps }: &AfterTerm) -> Result<(), String> {

@@ -45,6 +45,18 @@ impl Recipe {
         ladder_steps
     }
 
+    /// The request that drains this container while it lingers, if there is one.
+    pub(crate) fn drain_request(&self, subject: Subject<'_>) -> Option<Request> {
+        let mut steps = self
+            .drain
+            .iter()
+            .filter_map(|step| step.ladder_step(subject));
+        steps.find_map(|ladder_step| match ladder_step.step {
+            Step::Request(request) => Some(request),
+            Step::Signal { .. } => None,
+        })
+    }
+
     /// The step that drains this container for `time`, if there is one.
     pub(crate) fn drain_step(&self, subject: Subject<'_>, time: Duration) -> Option<LadderStep> {
         if time.is_zero() {

@@ -134,6 +134,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::StartNotHeld
         | Detail::LingerUnsupported
         | Detail::LingerKilled
+        | Detail::LingerDrainFailed
         | Detail::PreStopUnsupported
         | Detail::WouldLinger
         | Detail::WouldQuit
@@ -157,6 +158,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::HoldAdopted { .. }
         | Detail::StartHeld { .. }
         | Detail::LingerHeld
+        | Detail::LingerDrained
         | Detail::PreStopHeld
         | Detail::Unknown { .. } => Tone::Plain,
     }

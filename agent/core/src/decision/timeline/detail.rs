@@ -91,6 +91,8 @@ pub enum Detail {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
     },
+    LingerDrained,
+    LingerDrainFailed,
     PreStopHeld,
     PreStopReleased {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +200,8 @@ impl From<&Kind> for Detail {
             Kind::LingerReleased { held, .. } => Self::LingerReleased {
                 held_ms: millis(*held),
             },
+            Kind::LingerDrained { .. } => Self::LingerDrained,
+            Kind::LingerDrainFailed { .. } => Self::LingerDrainFailed,
             Kind::PreStopHeld => Self::PreStopHeld,
             Kind::PreStopReleased { held, .. } => Self::PreStopReleased {
                 held_ms: millis(*held),

@@ -12,6 +12,7 @@ use crate::{
     },
     linger::{Released, StopResult, review::LingerReview, state::Lingers, traffic::Sample},
     pod::{state::Tracked, view::PodView},
+    quit::outcome::Outcome,
 };
 
 impl Engine {
@@ -60,6 +61,18 @@ impl Engine {
         };
         review.sampled(&key.id, sample, lingers);
         self.review_pod(now, &key.pod, actions);
+    }
+
+    /// Reports whether a sidecar that lingers drains its inbound connections.
+    pub(in crate::engine) fn drained(
+        &mut self,
+        key: &ContainerKey,
+        outcome: Outcome,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some((review, lingers)) = self.linger_review(self.now, &key.pod, None) {
+            actions.extend(review.drained(&key.id, outcome, lingers));
+        }
     }
 
     /// Releases the stop signals of a pod; None where none waits.

@@ -1,7 +1,9 @@
 //! Stop signals of sidecars that wait until the apps of a deleted pod have ended.
 
 mod deadline;
+mod drain;
 mod observe;
+mod order;
 
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ pub(super) const NOON: Duration = Duration::from_secs(1_700_000_000);
 const ARMED: &str = "stops [istio-proxy 23s]";
 const HELD: &str = "istio-proxy linger-held";
 const RELEASED: &str = "istio-proxy linger-released";
+const DRAIN: &str = "i drain POST :15020/drain";
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -95,7 +98,7 @@ impl Stage {
         stage.held_at(NOON);
         assert!(stage.asked);
         stage.list();
-        assert_eq!(stage.take(), [HELD]);
+        assert_eq!(stage.take(), [HELD, DRAIN]);
         stage
     }
 }
@@ -187,7 +190,7 @@ fn older_list_proves_nothing() {
     assert_eq!(stage.take(), [""; 0], "released by an older list");
     stage.delete(30, 0);
     stage.pass(seconds(2));
-    assert_eq!(stage.take(), [""; 0]);
+    assert_eq!(stage.take(), [DRAIN]);
 }
 
 #[test]

@@ -207,6 +207,9 @@ impl Stage {
                     self.attempts.push((key, step));
                     text
                 }
+                Action::Drain { key, request, .. } => {
+                    format!("{} drain {request}", text_of(&key))
+                }
                 Action::Report(decision) => {
                     let what = decision.container.map(|name| format!("{name} "));
                     let next = match &decision.kind {

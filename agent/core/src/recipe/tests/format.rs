@@ -39,6 +39,10 @@ fn limits() {
         ("quit", list(SIGNAL, 16)),
         ("drain", "[]".to_owned()),
         ("drain", list(SIGNAL, 16)),
+        (
+            "drain",
+            step("{post: {port: 1, path: '/drain_listeners?graceful&skip_exit&inboundonly'}}"),
+        ),
         ("hold", hold(16)),
         ("version", version("/v", "/v")),
         ("recognise", "[{name: [x]}]".to_owned()),
@@ -69,6 +73,21 @@ fn limits() {
         ("quit", "[]".to_owned(), "1 to 16 steps"),
         ("quit", list(SIGNAL, 17), "1 to 16 steps"),
         ("drain", list(SIGNAL, 17), "1 to 16 steps"),
+        (
+            "drain",
+            step("{post: {port: 1, path: '/drain_listeners?graceful'}}"),
+            "without inboundonly",
+        ),
+        (
+            "drain",
+            step("{post: {port: 1, path: '/drain_listeners?inboundonly&graceful'}}"),
+            "without skip_exit",
+        ),
+        (
+            "drain",
+            step("{post: {port: 1, path: /drain_listeners}}"),
+            "without inboundonly",
+        ),
         ("hold", hold(17), "more than 16 ports"),
         ("version", version("v", "/v"), "begin with slashes"),
         ("version", version("/v", "v"), "begin with slashes"),

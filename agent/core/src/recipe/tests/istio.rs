@@ -105,7 +105,7 @@ fn istio_as_its_pod_has_it() {
     };
     let first = ladder(older);
     assert!(
-        first.starts_with("istio: drain POST :15000/drain_listeners?graceful 7s, POST :15000"),
+        first.starts_with("istio: drain POST :15000/drain_listeners?inboundonly&graceful&skip_exit 7s, POST :15000"),
         "{first}"
     );
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn grace_period_without_time_is_reported_once() {
     let spec = Pod {
-        grace: seconds(7),
+        grace: seconds(2),
         ..requested()
     };
     let mut stage = stage(Mode::Enforce, spec);
@@ -17,7 +17,7 @@ fn grace_period_without_time_is_reported_once() {
         .find(|line| line.contains("linger-unsupported"));
     assert!(
         line.unwrap()
-            .contains("the pod's grace period of 7s leaves no time")
+            .contains("the pod's grace period of 2s leaves no time")
     );
 }
 
@@ -33,7 +33,7 @@ fn annotation_with_a_duration_limits_the_hold() {
     stage.list();
     let line = stage.released(true);
     assert!(line.contains("its limit has passed"), "{line}");
-    assert_eq!(stage.take(), [HELD, RELEASED, "stops []"]);
+    assert_eq!(stage.take(), [HELD, DRAIN, RELEASED, "stops []"]);
 }
 
 #[test]
