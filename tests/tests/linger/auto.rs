@@ -102,7 +102,7 @@ fn signal_waits_while_clients_connect() {
         return;
     };
     // For more than the least time and the silence.
-    deleted.wait_sent(90);
+    deleted.wait_sent(80);
     assert!(!deleted.kill.has_ended());
     let stopped = deleted.sender.take().unwrap().stop();
     let why = deleted.released();
@@ -172,7 +172,7 @@ fn agent_killed() {
     let Some(deleted) = Deleted::new(server(), client) else {
         return;
     };
-    deleted.wait_sent(50);
+    deleted.wait_sent(30);
     deleted.agent.kill();
     deleted.kill.succeeds();
 }
