@@ -1,5 +1,8 @@
 //! Sidecars of deleted pods that outlive their apps: the real Istio sidecar in the mesh, and containers of the test app.
 
+mod crowd;
+mod open_connection;
+
 use std::{
     process::{Child, Stdio},
     thread,

@@ -7,7 +7,8 @@
 //! each port. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
 //! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them. `--call-after-term`
 //! requests a page ten times a second after SIGTERM, for the time of `--term-delay`, and writes how many requests failed.
-//! `--load` requests a page `--rate` times a second until SIGTERM, and writes every second how many requests failed.
+//! With `--keep-after-term` all of them are on one connection, opened before. `--load` requests a page `--rate` times a
+//! second until SIGTERM, and writes every second how many requests failed.
 //!
 //! With the variable `STAND_IN` it is a sidecar's stand-in.
 //!
@@ -18,6 +19,7 @@
 mod calls;
 mod echo;
 mod http;
+mod kept;
 mod load;
 mod run;
 mod spawn;
@@ -37,7 +39,7 @@ const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connec
                      [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
                      [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term] \
                      [--load HOST:PORT[/PATH] [--rate N]] [--term-code N] \
-                     [--call-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
+                     [--call-after-term HOST:PORT[/PATH]] [--keep-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
@@ -58,6 +60,7 @@ struct Behaviour {
     ignore_term: bool,
     term_code: Option<u8>,
     call_after_term: Option<String>,
+    keep_after_term: Option<String>,
     load: Option<String>,
     rate: Option<u32>,
     term_delay: Option<Duration>,
@@ -105,6 +108,7 @@ fn behaviour() -> Result<Behaviour> {
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
             "--term-code" => behaviour.term_code = Some(value.parse().with_context(bad)?),
             "--call-after-term" => behaviour.call_after_term = Some(value),
+            "--keep-after-term" => behaviour.keep_after_term = Some(value),
             "--term-delay" => behaviour.term_delay = Some(duration(&value).with_context(bad)?),
             "--load" => behaviour.load = Some(value),
             "--rate" => behaviour.rate = Some(value.parse().with_context(bad)?),

@@ -14,8 +14,11 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::{
-    Behaviour, calls, echo,
+    Behaviour,
+    calls::{self, Calls},
+    echo,
     http::{self, Answer},
+    kept::Connection,
     load, spawn, unix_ns,
 };
 
@@ -77,10 +80,15 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     if let Some(url) = &behaviour.load {
         load::begin(url, behaviour.rate.unwrap_or(load::RATE));
     }
+    let calls = match (&behaviour.keep_after_term, &behaviour.call_after_term) {
+        (Some(url), _) => Calls::Kept(Connection::open(url)),
+        (None, Some(url)) => Calls::Each(url.clone()),
+        (None, None) => Calls::None,
+    };
     let lasting = behaviour.run_for.or((!serves).then_some(Duration::ZERO));
     if lasting != Some(Duration::ZERO) && terminated_within(term, behaviour.ignore_term, lasting) {
         if let Some(delay) = behaviour.term_delay {
-            calls::send(behaviour.call_after_term.as_deref(), delay)?;
+            calls::send(calls, delay)?;
         }
         return Ok(behaviour.term_code.unwrap_or(TERMINATED));
     }

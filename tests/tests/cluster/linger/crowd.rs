@@ -1,0 +1,243 @@
+//! A drained node: all of its pods are deleted at once, and most of them linger.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    thread,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde_json::{Deserializer, Value, json};
+use usher_cluster::workload::{self, app_container};
+use usher_tests::wait::{fewer, found_within};
+
+use crate::{
+    lab::{self, Lab, until},
+    load::{decisions_by_pod, pods_run},
+};
+
+const PODS: usize = 100;
+/// The kubelet's limit is 110; some of them are for pods that end late.
+const MOST: usize = 106;
+/// One of so many pods did not opt in.
+const PLAIN: usize = 5;
+const GRACE: Duration = Duration::from_secs(20);
+/// What usher may add to the grace period, in seconds.
+const SLACK: i64 = 2;
+/// All pods start, or end, within this time on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(400);
+const WATCH: &str = "--request-timeout=15s";
+
+/// The end of each pod's last container, in seconds after the deadline of the pod.
+type Late = BTreeMap<String, i64>;
+
+/// A cordoned node schedules pods again after the test.
+struct Cordon<'lab>(&'lab Lab);
+
+impl Drop for Cordon<'_> {
+    fn drop(&mut self) {
+        lab::tidy(|| {
+            let node = self.0.cluster.node_name();
+            self.0.cluster.kubectl(&["uncordon", node]).unwrap();
+        });
+    }
+}
+
+#[test]
+fn no_pod_of_a_drained_node_outlives_its_deadline() {
+    let Some(lab) = lab::alone() else {
+        return;
+    };
+    let namespace = lab.namespace("linger-drained");
+    let before = Leaks::of(&lab);
+    let begun = Timestamp::now();
+    let pods = fewer(PODS).min(MOST.saturating_sub(pods_everywhere(&lab)));
+    let list = (0..pods)
+        .map(|number| pod(&namespace, number))
+        .collect::<Vec<_>>();
+    lab.cluster
+        .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": list }))
+        .unwrap();
+    pods_run(&lab, &namespace, pods, PATIENCE);
+    let lingering = (0..pods).filter(|number| !is_plain(*number)).count();
+    wait_armed(&lab, lingering, begun);
+    let armed = Leaks::of(&lab);
+    assert!(armed.marks >= before.marks + lingering, "{armed:?}");
+
+    let mut ends = Ends::default();
+    thread::scope(|scope| {
+        let drain = scope.spawn(|| drain(&lab, &namespace));
+        while !drain.is_finished() {
+            ends.observe(&lab, &namespace);
+        }
+    });
+    let late = ends.late();
+    // Between two watches pods may end and go, on a slow machine many of them.
+    assert!(late.len() * 2 >= pods, "{late:?}");
+
+    let (plain, lingered): (Late, Late) =
+        late.into_iter().partition(|(pod, _)| is_plain(number(pod)));
+    let [least, most] = [plain.values().min(), plain.values().max()].map(|one| *one.unwrap());
+    let latest = *lingered.values().max().unwrap();
+    eprintln!(
+        "{pods} pods drained, the last container ended after the deadline, s: {latest} with linger, {least} to {most} without"
+    );
+    // The times are in whole seconds, and the node ends so many containers at once as well as it can.
+    let limit = most.max(0) + (most - least) / 2 + SLACK;
+    assert!(
+        latest <= limit,
+        "limit {limit}: {lingered:?}, plain {plain:?}"
+    );
+    let decisions = decisions_by_pod(&lab, &namespace);
+    let held = |pod: &&String| {
+        decisions
+            .get(*pod)
+            .is_some_and(|counts| counts.contains_key("linger-held"))
+    };
+    assert_eq!(
+        lingered.keys().filter(held).count(),
+        lingered.len(),
+        "{decisions:?}"
+    );
+    assert_eq!(plain.keys().filter(held).count(), 0, "{decisions:?}");
+    until("the end of all marks and descriptors of the crowd", || {
+        Leaks::of(&lab).are_at_most(&before).then_some(())
+    });
+}
+
+/// The name ends with the number.
+fn pod(namespace: &str, number: usize) -> Value {
+    let app = app_container("app", &["--term-delay", "3s", "--term-code", "0"]);
+    // Those that did not opt in show when the kubelet and the runtime end a container that ignores its signal.
+    let sidecar = if is_plain(number) || number.is_multiple_of(2) {
+        app_container("side", &["--listen", "9000", "--ignore-term"])
+    } else {
+        app_container("side", &["--listen", "9000", "--term-code", "0"])
+    };
+    let mut pod = workload::pod(
+        &format!("pod-{number}"),
+        namespace,
+        "Always",
+        &[app, sidecar],
+    );
+    pod["metadata"]["labels"]["app"] = json!(namespace);
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(GRACE.as_secs());
+    if !is_plain(number) {
+        pod["metadata"]["annotations"] =
+            json!({ "usher.dev/linger": "true", "usher.dev/sidecars": "side" });
+    }
+    pod
+}
+
+fn is_plain(number: usize) -> bool {
+    number.is_multiple_of(PLAIN)
+}
+
+fn number(pod: &str) -> usize {
+    pod.trim_start_matches("pod-").parse().unwrap()
+}
+
+fn pods_everywhere(lab: &Lab) -> usize {
+    let list = ["get", "pods", "-A", "-o", "name"];
+    lab.cluster.kubectl(&list).unwrap().lines().count()
+}
+
+fn wait_armed(lab: &Lab, many: usize, since: Timestamp) {
+    until("all sidecars of the crowd to be armed", || {
+        let lines = lab.log_since(since);
+        let armed = lines
+            .iter()
+            .filter(|line| line.text("message").starts_with("armed:"));
+        let armed: BTreeSet<&str> = armed.map(|line| line.text("container_id")).collect();
+        (armed.len() >= many).then_some(())
+    });
+}
+
+/// As an operator would do again where the API server did not reply in time.
+fn drain(lab: &Lab, namespace: &str) {
+    let _node = Cordon(lab);
+    let selector = format!("--pod-selector=app={namespace}");
+    let drain = ["drain", lab.cluster.node_name(), "--force", &selector];
+    let how = ["--ignore-daemonsets", "--timeout=300s"];
+    found_within(PATIENCE, "the drained node", || {
+        lab.cluster.kubectl(&[&drain[..], &how].concat()).ok()
+    });
+}
+
+/// Deadline and end of each pod, as the API server reports them.
+#[derive(Default)]
+struct Ends(BTreeMap<String, (Timestamp, Option<Timestamp>)>);
+
+impl Ends {
+    /// Watches the pods for a few seconds. The API server may close the watch of a slow client before.
+    fn observe(&mut self, lab: &Lab, namespace: &str) {
+        let watch = ["-n", namespace, "get", "pods", "-o", "json", "--watch"];
+        let mut kubectl = lab.cluster.kubectl_command();
+        let output = kubectl.args(watch).arg(WATCH).output().unwrap();
+        let pods = Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+        pods.map_while(Result::ok).for_each(|pod| self.add(&pod));
+    }
+
+    fn add(&mut self, pod: &Value) {
+        let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
+        let Some(deadline) = time(&pod["metadata"]["deletionTimestamp"]) else {
+            return;
+        };
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        // The kubelet's last request moves the deadline to that moment.
+        let (_deadline, end) = self.0.entry(name).or_insert((deadline, None));
+        let statuses = pod["status"]["containerStatuses"].as_array();
+        let times = statuses.into_iter().flatten();
+        let times = times.map(|one| time(&one["state"]["terminated"]["finishedAt"]));
+        *end = times
+            .collect::<Option<Vec<_>>>()
+            .and_then(|all| all.into_iter().max())
+            .or(*end);
+    }
+
+    fn late(&self) -> Late {
+        let late = self.0.iter().filter_map(|(name, (deadline, end))| {
+            Some((name.clone(), (*end)?.as_second() - deadline.as_second()))
+        });
+        late.collect()
+    }
+}
+
+/// What the agent and the holder have open for containers.
+#[derive(Debug, Clone, Copy)]
+struct Leaks {
+    marks: usize,
+    descriptors: usize,
+}
+
+impl Leaks {
+    fn of(lab: &Lab) -> Self {
+        let holders = lab.holder_pids();
+        let marks = holders.iter().map(|pid| {
+            let info = format!("cat /proc/{pid}/fdinfo/*");
+            let info = in_shell(lab, &info);
+            info.lines()
+                .filter(|line| line.starts_with("fanotify ino:"))
+                .count()
+        });
+        let descriptors = holders
+            .iter()
+            .chain(&lab.agent_pids())
+            .map(|pid| in_shell(lab, &format!("ls /proc/{pid}/fd")).lines().count())
+            .sum();
+        Self {
+            marks: marks.sum(),
+            descriptors,
+        }
+    }
+
+    const fn are_at_most(self, before: &Self) -> bool {
+        self.marks <= before.marks && self.descriptors <= before.descriptors
+    }
+}
+
+/// Empty where a descriptor is closed meanwhile.
+fn in_shell(lab: &Lab, line: &str) -> String {
+    let line = format!("{line} 2>/dev/null; true");
+    lab.cluster.in_node(&["sh", "-c", &line]).unwrap()
+}
