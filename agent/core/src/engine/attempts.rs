@@ -92,6 +92,7 @@ fn apply_attempt(
         name: &sidecar.name,
         run: &key.id,
         since: newest.and_then(|(_id, run)| run.since),
+        executed_at: newest.and_then(|(_id, run)| run.executed_at),
         listens_since: newest.and_then(|(_id, run)| run.listens_since),
         ladder: &sidecar.ladder,
         timings: &view.config.ladder,

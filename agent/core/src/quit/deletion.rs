@@ -130,6 +130,7 @@ impl Termination<'_> {
             name: &sidecar.name,
             run: id,
             since: run.since,
+            executed_at: run.executed_at,
             listens_since: run.listens_since,
             ladder,
             timings: &view.config.ladder,

@@ -68,6 +68,8 @@ pub(crate) struct SidecarRun<'plan> {
     pub(crate) run: &'plan ContainerId,
     /// When it was first seen to run.
     pub(crate) since: Option<Timestamp>,
+    /// When it was first seen to be the image's program.
+    pub(crate) executed_at: Option<Timestamp>,
     /// When one of its ports was first found to have a listener.
     pub(crate) listens_since: Option<Timestamp>,
     pub(crate) ladder: &'plan [LadderStep],

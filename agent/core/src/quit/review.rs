@@ -141,7 +141,8 @@ impl Termination<'_> {
         }
     }
 
-    /// Takes the next step with each sidecar of the earliest stage.
+    /// Takes the next step with each sidecar of the earliest stage. The next stage follows at once where no step is left for
+    /// this one: no event may come for long.
     pub(super) fn run_stage(
         self,
         left: &[&Sidecar],
@@ -155,7 +156,7 @@ impl Termination<'_> {
         // An exit code that the kubelet will not report any more does not allow to spoil the pod.
         let is_final = kubelet_poll::backoff(view.unhelpful_answers).is_none();
         let app_failed = completion::has_failed(runs, &view.spec).or(is_final.then_some(false));
-        let mut need = Need::Nothing;
+        let (mut need, mut given_up) = (Need::Nothing, Vec::new());
         for sidecar in left.iter().filter(|sidecar| sidecar.order == stage) {
             let Some((id, run)) = runs.newest(&sidecar.name) else {
                 // It may be one of the runs that ended before they had a name.
@@ -171,6 +172,7 @@ impl Termination<'_> {
                 name: &sidecar.name,
                 run: id,
                 since: run.since,
+                executed_at: run.executed_at,
                 listens_since: run.listens_since,
                 ladder: &sidecar.ladder,
                 timings: &view.config.ladder,
@@ -184,11 +186,22 @@ impl Termination<'_> {
                 Progress::Waits => {}
                 Progress::ExitCodesNeeded => need = Need::ExitCodes,
                 Progress::GaveUp(reason) => {
+                    given_up.push(&sidecar.name);
                     actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
                 }
             }
         }
-        need
+        if given_up.is_empty() {
+            return need;
+        }
+        let rest = left.iter().copied();
+        let rest: Vec<_> = rest
+            .filter(|sidecar| !given_up.contains(&&sidecar.name))
+            .collect();
+        match self.run_stage(&rest, quit, actions) {
+            Need::Nothing => need,
+            Need::ExitCodes => Need::ExitCodes,
+        }
     }
 
     /// Takes the steps with one sidecar that are due.

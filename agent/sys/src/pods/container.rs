@@ -47,8 +47,8 @@ const NAMING: Duration = Duration::from_secs(2);
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
 /// Polling intervals until the init process has executed the image's program, as long as a start may be held. After
 /// that its exit status shows it.
-const EXEC_MS: [u64; 11] = [
-    10, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
+const EXEC_MS: [u64; 15] = [
+    10, 10, 30, 100, 300, 500, 500, 1000, 1000, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
 ];
 /// How long a parent may take to reap its child; after that the exit status is unknown.
 const REAP: Duration = Duration::from_secs(5);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::stage::Stage;
+use super::stage::{Stage, key};
 use crate::{
-    pod::{restart_policy::RestartPolicy, spec::Pod},
+    pod::{container_change::ContainerChange, restart_policy::RestartPolicy, spec::Pod},
     quit::outcome::Outcome,
     recipe::tests::field::pod_of,
     settings::mode::Mode,
@@ -201,4 +201,49 @@ fn a_documented_time_is_no_failure() {
         ];
         assert_eq!(stage.take(), expected, "{case}");
     }
+}
+
+/// A runtime creates a container some time before it starts it. A signal in between would end the runtime's own process, and
+/// the container with it.
+#[test]
+fn signal_waits_for_the_start_of_a_created_container() {
+    let mut stage = Stage::new(Mode::Enforce, pod_of("Azure Workload Identity"));
+    stage.send(crate::Event::PodAppeared(super::stage::uid()));
+    let main = stage.spec.containers[0].name.clone();
+    stage.start(&main, "r0");
+    stage.appear("r1");
+    let name = Some(stage.spec.containers[1].name.clone());
+    let change = ContainerChange::Started { name };
+    stage.send(crate::Event::container(key("r1"), change));
+    stage.list();
+    stage.exit("r0", 0);
+    stage.take();
+    stage.pass(Duration::from_secs(20));
+    assert!(stage.take().is_empty());
+    stage.send(crate::Event::container(
+        key("r1"),
+        ContainerChange::Executed,
+    ));
+    stage.pass(Duration::from_millis(499));
+    assert!(stage.take().is_empty());
+    stage.pass(Duration::from_millis(251));
+    assert_eq!(stage.take(), ["r1 SIGTERM"]);
+}
+
+/// Nothing else may happen in the pod for long.
+#[test]
+fn next_stage_follows_at_once_when_no_step_is_left() {
+    let mut stage = running("Azure Workload Identity");
+    stage.exit("r0", 0);
+    stage.outcome("r1", Outcome::Signalled);
+    stage.take();
+    stage.pass(Duration::from_secs(31));
+    assert_eq!(
+        stage.take(),
+        [
+            "azwi-proxy step-failed, next nothing",
+            "azwi-proxy gave-up: StillRuns",
+            "r2 POST :15020/quitquitquit",
+        ]
+    );
 }

@@ -53,6 +53,8 @@ pub(crate) struct Run {
     pub(crate) hidden: bool,
     /// It was seen to be the image's program, or to end as that.
     pub(crate) executed: bool,
+    /// When it was first seen to be the image's program.
+    pub(crate) executed_at: Option<Timestamp>,
     /// It ended before it was the image's program, so its end says nothing of the container.
     pub(crate) not_started: bool,
 }
@@ -91,7 +93,11 @@ impl Runs {
                 self.run(id).name = Some(name);
                 self.prune();
             }
-            ContainerChange::Executed => self.run(id).executed = true,
+            ContainerChange::Executed => {
+                let run = self.run(id);
+                run.executed = true;
+                run.executed_at.get_or_insert(now);
+            }
             ContainerChange::Hidden => self.run(id).hidden = true,
             ContainerChange::Exited => {
                 self.exited(id, now);
@@ -242,6 +248,7 @@ impl Runs {
                 gone: false,
                 hidden: false,
                 executed: false,
+                executed_at: None,
                 not_started: false,
             })
         })

@@ -1,10 +1,10 @@
 //! How far one run of a sidecar is on its escalation ladder.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use super::{
     Judgement, Next, SidecarRun,
-    timing::{LOOK_AHEAD_AFTER, MIN_SIGNAL_AGE, again, may_listen_yet, retry, settle},
+    timing::{LOOK_AHEAD_AFTER, again, may_listen_yet, retry, settle, too_young_until},
 };
 use crate::{
     base::{id::ContainerId, time::Timestamp},
@@ -37,6 +37,8 @@ pub(crate) struct Escalation {
     skipped: Option<(usize, GaveUp)>,
     /// When the port of the current step was first found without a listener.
     refused_since: Option<Timestamp>,
+    /// Since when no port of any step has had a listener.
+    silent_since: Option<Timestamp>,
     /// The next attempt is with the next request of the ladder, in case the port of the current one never opens.
     looks_ahead: bool,
     /// Position of the step of the attempt that is in flight, where it is not the current step.
@@ -84,6 +86,7 @@ impl Escalation {
             late: None,
             skipped: None,
             refused_since: None,
+            silent_since: None,
             looks_ahead: false,
             ahead: None,
         }
@@ -110,9 +113,9 @@ impl Escalation {
                 let step = self.ladder.get(self.position);
                 match step.map(|step| (step, policy.permission(step))) {
                     Some((step, Permission::Granted)) => {
-                        let old_enough = sidecar.since.map_or(now, |since| since + MIN_SIGNAL_AGE);
-                        if matches!(step.step, Step::Signal { .. }) && now < old_enough {
-                            self.phase = Phase::Waiting { until: old_enough };
+                        let is_signal = matches!(step.step, Step::Signal { .. });
+                        if is_signal && let Some(until) = too_young_until(now, sidecar) {
+                            self.phase = Phase::Waiting { until };
                             return Next::Nothing;
                         }
                         self.phase = Phase::InFlight;
@@ -187,6 +190,12 @@ impl Escalation {
         outcome: &Outcome,
     ) -> Option<Judgement> {
         let timings = sidecar.timings;
+        match outcome {
+            Outcome::Refused => {
+                self.silent_since.get_or_insert(now);
+            }
+            _ => self.silent_since = None,
+        }
         if let Some(position) = self.ahead.take() {
             if *outcome == Outcome::Refused {
                 self.phase = Phase::Waiting {
@@ -236,7 +245,9 @@ impl Escalation {
                 };
                 Judgement::Wait
             }
-            Outcome::Refused if may_listen_yet(now, sidecar, &step, self.retries) => {
+            Outcome::Refused
+                if may_listen_yet(now, sidecar, &step, self.retries, self.next_signal(now)) =>
+            {
                 let wait = retry(self.retries);
                 self.retries += 1;
                 let since = *self.refused_since.get_or_insert(now);
@@ -260,6 +271,14 @@ impl Escalation {
                 }
             }
         })
+    }
+
+    /// The next signal of the ladder, after so long without a listener at any port.
+    fn next_signal(&self, now: Timestamp) -> Option<(&LadderStep, Duration)> {
+        let silent = now.since(self.silent_since?);
+        let mut following = self.ladder.iter().skip(self.position + 1);
+        let signal = following.find(|step| matches!(step.step, Step::Signal { .. }));
+        signal.map(|signal| (signal, silent))
     }
 
     /// The connection was closed without a reply: by a sidecar that exits, or by an HTTP handler that fails.

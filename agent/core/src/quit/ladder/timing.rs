@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::SidecarRun;
 use crate::{
     base::time::Timestamp,
-    recipe::{LadderStep, Purpose, step::Step},
+    recipe::{ExitCode, LadderStep, Purpose, step::Step},
     settings::config::Ladder,
 };
 
@@ -26,10 +26,18 @@ pub(super) const LOOK_AHEAD_AFTER: Duration = Duration::from_millis(500);
 /// How long after its first port a sidecar may open another one. A port without a listener stays without one after that:
 /// the pod has moved it, or switched it off.
 pub(super) const PORTS_OPEN_WITHIN: Duration = Duration::from_secs(1);
-/// The age from which a sidecar receives signals. Before, its process may be the runtime's, which a signal ends badly, or have no
-/// handler yet: as the first process of a pid namespace it would never receive the signal
+/// How long a port of a sidecar that may be starting is awaited at least, where a signal would end the sidecar at once.
+const PORTS_AWAITED: Duration = Duration::from_secs(2);
+/// The time from the start of its program to the first signal that a sidecar receives. Before, its process may have no handler
+/// yet: as the first process of a pid namespace it would never receive the signal
 /// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
 pub(crate) const MIN_SIGNAL_AGE: Duration = Duration::from_millis(500);
+/// How often the start of the program is looked for where a signal is due. Before it the process is the runtime's, which waits
+/// for the start of a container that it has created: the signal ends it, and the container fails with a StartError. On a busy
+/// node this takes seconds.
+const EXECUTION_AGAIN: Duration = Duration::from_millis(250);
+/// Longer than the program of a container is looked for.
+const EXECUTION_UNSEEN: Duration = Duration::from_secs(900);
 
 /// The wait after a refused connection, after so many before.
 pub(super) fn retry(before: u32) -> Duration {
@@ -45,6 +53,17 @@ fn doubled(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16))
 }
 
+/// Until when a sidecar does not receive a signal; None if it may receive one now.
+pub(super) fn too_young_until(now: Timestamp, sidecar: SidecarRun<'_>) -> Option<Timestamp> {
+    let unseen = || sidecar.since.unwrap_or(now) + EXECUTION_UNSEEN;
+    let until = match sidecar.executed_at {
+        Some(at) => at + MIN_SIGNAL_AGE,
+        None if unseen() <= now => now,
+        None => now + EXECUTION_AGAIN,
+    };
+    (until > now).then_some(until)
+}
+
 /// How long an accepted step has before the next one follows.
 pub(crate) fn settle(step: &LadderStep, timings: &Ladder) -> Duration {
     match (step.purpose, &step.step) {
@@ -58,15 +77,29 @@ pub(crate) fn settle(step: &LadderStep, timings: &Ladder) -> Duration {
 
 /// Whether a refused connection may mean that the sidecar does not listen yet: it is young, and none of its ports has had a
 /// listener for long. Any other sidecar gets a few more attempts, in case it is busy.
+///
+/// Where the next signal ends the sidecar as well as the request does, its port is awaited for no longer than the signal takes: the
+/// sidecar may never open it, and usher knows of no other port of it.
 pub(super) fn may_listen_yet(
     now: Timestamp,
     sidecar: SidecarRun<'_>,
     step: &LadderStep,
     retries: u32,
+    next_signal: Option<(&LadderStep, Duration)>,
 ) -> bool {
     let is_young = now.since(sidecar.since.unwrap_or(now)) < sidecar.timings.listen;
     let is_up = sidecar
         .listens_since
         .is_some_and(|since| now.since(since) >= PORTS_OPEN_WITHIN);
-    step.purpose == Purpose::Quit && (is_young && !is_up || retries < REFUSED_RETRIES)
+    let is_overdue = next_signal.is_some_and(|(signal, silent)| {
+        ends_well(signal) && silent >= signal.takes.max(PORTS_AWAITED)
+    });
+    let may_open = is_young && !is_up && !is_overdue;
+    step.purpose == Purpose::Quit && (may_open || retries < REFUSED_RETRIES)
+}
+
+/// Whether a signal ends the sidecar with 0. A process that a script has yet to start does not receive it.
+fn ends_well(signal: &LadderStep) -> bool {
+    let is_to_first = matches!(signal.step, Step::Signal { process: None, .. });
+    is_to_first && signal.code == ExitCode::ZERO
 }
