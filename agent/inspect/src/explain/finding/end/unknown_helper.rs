@@ -15,11 +15,19 @@ use crate::explain::{
 
 /// A container may run this much longer than another one of a pod with a sidecar.
 const GRACE_MS: u64 = 5_000;
-/// The same in a pod without a sidecar, where several apps do one work.
+/// The same in a pod without a sidecar, where several apps do one work, and for a container whose work begins when another one
+/// has ended.
 const LONG_MS: u64 = 300_000;
 /// Katib's metrics collectors, by the end of the image's repository, which a mirror may flatten
 /// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
 const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
+
+/// Airflow's executor reads the result of a task from it, and ends it then
+/// ([pod_manager.py](https://github.com/apache/airflow/blob/main/providers/cncf/kubernetes/src/airflow/providers/cncf/kubernetes/utils/pod_manager.py)).
+const XCOM: &str = "airflow-xcom-sidecar";
+/// Images of containers that save the results of another container once it has ended: the `wait` container of
+/// [Argo Workflows](https://argo-workflows.readthedocs.io/en/latest/workflow-pod-names/), and Flyte's copilot.
+const SAVERS: [&str; 3] = ["argoexec", "flytecopilot", "flytecopilot-release"];
 
 pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let (ended, running) = split(case)?;
@@ -30,7 +38,12 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(waiting) = waits.filter(|_| !others.is_empty() && since > GRACE_MS) {
         return Some(mutual_wait(case, &ended, waiting, &others.join(", ")));
     }
-    let grace = if others.is_empty() { LONG_MS } else { GRACE_MS };
+    let follows = running.iter().any(|app| works_after_others(app));
+    let grace = if others.is_empty() || follows {
+        LONG_MS
+    } else {
+        GRACE_MS
+    };
     (since > grace).then(|| unknown(case, &ended, &running, &others.join(", ")))
 }
 
@@ -63,15 +76,26 @@ pub(in crate::explain) fn candidate<'pod>(case: &Case<'pod>) -> Option<&'pod str
     running.first().map(|app| &app.name[..])
 }
 
+/// The last element of an image's repository.
+fn last_element(app: &Container) -> &str {
+    let repository = image::repository(&app.image);
+    repository.rsplit('/').next().unwrap_or_default()
+}
+
+fn is_collector(app: &Container) -> bool {
+    let last = last_element(app);
+    COLLECTORS.iter().any(|name| last.ends_with(name))
+}
+
 /// Whether a container ends only once every other process of the pod has ended.
 fn waits_for_all(case: &Case<'_>, app: &Container) -> bool {
-    let last = image::repository(&app.image)
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
-    let is_collector = COLLECTORS.iter().any(|name| last.ends_with(name));
-    let is_collector = is_collector && case.facts.shares_processes;
-    is_collector && app.flag("-w") != Some("false")
+    is_collector(app) && case.facts.shares_processes && app.flag("-w") != Some("false")
+}
+
+/// Whether a container works when the others have ended, and ends then.
+fn works_after_others(app: &Container) -> bool {
+    let last = last_element(app);
+    app.name == XCOM || is_collector(app) || SAVERS.iter().any(|name| last.ends_with(name))
 }
 
 fn with_ends(case: &Case<'_>, finding: Finding, ended: &Ends<'_>) -> Finding {
