@@ -24,6 +24,16 @@ service:
 
 const ENVOY: &str = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 9901}}}";
 
+const PGBOUNCER: &str = "
+[databases]
+app = host=127.0.0.1 port=1
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = 6432
+unix_socket_dir =
+auth_type = any
+";
+
 /// The port of a program without a listener.
 pub(super) const NO_PORT: u16 = 1;
 
@@ -197,6 +207,40 @@ pub(super) fn programs() -> Vec<Program> {
             words: &["-i", "any", "-w", "/dev/null"],
             files: none,
             port: NO_PORT,
+            steps: vec![term(&[])],
+        },
+        // Before 1.23 SIGTERM ends it with 1.
+        Program {
+            name: "pgbouncer",
+            file: "pgbouncer",
+            version: "1.18.0",
+            words: &["--user=daemon", "pgbouncer.ini"],
+            files: &[("pgbouncer.ini", PGBOUNCER)],
+            port: 6432,
+            steps: vec![
+                Step {
+                    act: Act::Signal("INT"),
+                    words: &[],
+                },
+                term(&[]),
+            ],
+        },
+        Program {
+            name: "statsd-exporter",
+            file: "statsd_exporter",
+            version: "0.31.0",
+            words: &["--web.listen-address=127.0.0.1:9102"],
+            files: none,
+            port: 9102,
+            steps: vec![term(&[])],
+        },
+        Program {
+            name: "jaeger-agent",
+            file: "jaeger-agent",
+            version: "1.62.0",
+            words: &["--reporter.grpc.host-port=127.0.0.1:1"],
+            files: none,
+            port: 5778,
             steps: vec![term(&[])],
         },
         Program {
