@@ -20,6 +20,11 @@ const PILOT_AGENT: &str =
 
 /// The output of `usher explain` for a pod, and its exit code.
 pub(crate) fn explain(lab: &Lab, pod: &str, more: &[&str]) -> (String, Option<i32>) {
+    exec_usher(lab, &[&["explain", pod], more].concat())
+}
+
+/// The output of `usher` in the agent's container, and its exit code.
+pub(crate) fn exec_usher(lab: &Lab, words: &[&str]) -> (String, Option<i32>) {
     let exec = [
         "-n",
         USHER,
@@ -29,13 +34,11 @@ pub(crate) fn explain(lab: &Lab, pod: &str, more: &[&str]) -> (String, Option<i3
         "agent",
         "--",
         "/usher",
-        "explain",
-        pod,
     ];
     let ran = lab
         .cluster
         .kubectl_command()
-        .args([&exec[..], more].concat())
+        .args([&exec[..], words].concat())
         .output();
     let ran = ran.unwrap();
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();

@@ -59,7 +59,10 @@ fn small_images(own: &OwnPrograms) -> Result<Vec<PathBuf>> {
     let dir = cache::entry("images", &key.finish(), |dir| {
         let pause = Layer::default().file("/pause", &own.pause, 0o755);
         image(PAUSE, vec![&pause], "/pause", "").write(&dir.join("pause.tar"))?;
-        let app = base().file("/usher-test-app", &own.app, 0o755);
+        // A shell's child has the name by which it was executed.
+        let app = base()
+            .file("/usher-test-app", &own.app, 0o755)
+            .link("/cloud_sql_proxy", "usher-test-app");
         image(APP, vec![&app], "/usher-test-app", "").write(&dir.join("app.tar"))
     })?;
     Ok(["pause.tar", "app.tar"].map(|name| dir.join(name)).to_vec())

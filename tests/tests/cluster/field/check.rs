@@ -1,19 +1,19 @@
 //! What became of the pods, compared with what each wants.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use serde_json::Value;
 
-use super::{Case, Wanted};
+use super::case::{Case, Kind, Wanted};
 use crate::{
     cli_explain::explain,
     lab::{Lab, Line},
     workload::exit_code,
 };
 
-/// The time between a listener and the connection that waits for it: usher releases at the latest 2 s after the listener of a
-/// proxy with a failing readiness probe, and many pods share the node.
-const SOON: Duration = Duration::from_millis(4500);
+/// The time between a listener and the connection that waits for it. usher releases at the latest 2 s after the listener of a
+/// proxy with a failing readiness probe, and all pods share the node. What waits for another sign waits for the deadline, 30 s.
+const SOON: Duration = Duration::from_secs(10);
 
 /// The state of all pods of the namespace.
 pub(super) struct Observed<'lab> {
@@ -25,9 +25,9 @@ pub(super) struct Observed<'lab> {
     holds: Vec<Line>,
 }
 
-type Checked = Result<(), String>;
+pub(super) type Checked = Result<(), String>;
 
-fn ensure(holds: bool, why: impl FnOnce() -> String) -> Checked {
+pub(super) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(why()) }
 }
 
@@ -49,20 +49,50 @@ impl<'lab> Observed<'lab> {
     }
 
     pub(super) fn check(&self, case: &Case) -> Checked {
-        let mut pods = self.pods.iter();
-        let pod = pods.find(|pod| pod["metadata"]["labels"]["app"] == case.case);
-        let pod = pod.ok_or("no pod")?;
+        if let Wanted::Gone = case.wanted {
+            let pod = self.pod(case).ok();
+            return ensure(pod.is_none(), || "the pod exists".to_owned());
+        }
+        let pod = self.pod(case)?;
         match &case.wanted {
             Wanted::Completes(sidecars) => self.completes(case, pod, sidecars)?,
             Wanted::Connects(port) => self.connects(pod, *port)?,
             Wanted::Starts => self.starts(pod)?,
             Wanted::Explained { findings, says } => self.explained(pod, findings, says)?,
+            Wanted::Indexes { completed, failed } => self.indexes(case, completed, failed)?,
+            Wanted::Gone => {}
         }
         self.reports(case, pod)
     }
 
-    fn name(pod: &Value) -> &str {
+    /// The pod of a case; the newest of several.
+    pub(super) fn pod(&self, case: &Case) -> Result<&Value, String> {
+        let pods = self.pods.iter();
+        let pods = pods.filter(|pod| pod["metadata"]["labels"]["app"] == case.case);
+        let newest = pods.max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str());
+        newest.ok_or_else(|| "no pod".to_owned())
+    }
+
+    /// Whether the pod with this UID exists.
+    pub(super) fn exists(&self, uid: &str) -> bool {
+        self.pods.iter().any(|pod| pod["metadata"]["uid"] == uid)
+    }
+
+    pub(super) fn name(pod: &Value) -> &str {
         pod["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// Whether this decision about the connections of a pod was made.
+    pub(super) fn holds(&self, pod: &Value, decision: &str) -> bool {
+        let mut lines = self.about(&self.holds, pod);
+        lines.any(|line| line.text("decision") == decision)
+    }
+
+    /// Changes something in the namespace.
+    pub(super) fn kubectl(&self, args: &[&str]) -> Checked {
+        let all = [&["-n", self.namespace], args].concat();
+        let done = self.lab.cluster.kubectl(&all);
+        done.map(drop).map_err(|error| format!("{error:#}"))
     }
 
     /// The lines about one pod.
@@ -76,6 +106,12 @@ impl<'lab> Observed<'lab> {
             let mut lines = self.about(&self.quits, pod);
             let found = lines.find(|line| line.text("decision") == decision);
             ensure(found.is_none(), || format!("{found:?}"))?;
+        }
+        for decision in &case.reported_once {
+            let lines = self.about(&self.quits, pod);
+            let found = lines.filter(|line| line.text("decision") == decision);
+            let count = found.count();
+            ensure(count == 1, || format!("{decision}: {count} times"))?;
         }
         let Some(text) = &case.released else {
             return Ok(());
@@ -100,9 +136,15 @@ impl<'lab> Observed<'lab> {
             let code = exit_code(pod, sidecar);
             ensure(*code == 0, || format!("exit code of {sidecar}: {code}"))?;
         }
-        let mut jobs = self.jobs.iter();
-        let job = jobs.find(|job| job["metadata"]["name"] == case.case);
-        let conditions = job.and_then(|job| job["status"]["conditions"].as_array());
+        let statuses = pod["status"]["containerStatuses"].as_array();
+        let mut statuses = statuses.into_iter().flatten();
+        let restarted = statuses.find(|status| status["restartCount"] != 0);
+        ensure(restarted.is_none(), || format!("restarted: {restarted:?}"))?;
+        if case.kind == Kind::Pod {
+            let phase = &pod["status"]["phase"];
+            return ensure(phase == "Succeeded", || format!("phase {phase}"));
+        }
+        let conditions = self.job(case)["status"]["conditions"].as_array();
         let is_complete = |one: &Value| one["type"] == "Complete" && one["status"] == "True";
         ensure(
             conditions.is_some_and(|all| all.iter().any(is_complete)),
@@ -110,16 +152,32 @@ impl<'lab> Observed<'lab> {
         )
     }
 
+    fn job(&self, case: &Case) -> &Value {
+        let mut jobs = self.jobs.iter();
+        let job = jobs.find(|job| job["metadata"]["name"] == case.case);
+        job.unwrap_or(&Value::Null)
+    }
+
+    fn indexes(&self, case: &Case, completed: &str, failed: &str) -> Checked {
+        let status = &self.job(case)["status"];
+        let is_right = status["completedIndexes"] == completed && status["failedIndexes"] == failed;
+        ensure(is_right, || status.to_string())
+    }
+
+    /// The log of a container's first run, from the node: `TIME STREAM TAG TEXT` in each line.
     fn log(&self, pod: &Value, container: &str) -> String {
-        let logs = [
-            "-n",
-            self.namespace,
-            "logs",
-            Self::name(pod),
-            "-c",
-            container,
-        ];
-        self.lab.cluster.kubectl(&logs).unwrap_or_default()
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        let folder = format!("{}_{}_{uid}", self.namespace, Self::name(pod));
+        let logs = self
+            .lab
+            .cluster
+            .node_root()
+            .map(|root| root.join("var/log/pods"));
+        let file = logs.map(|logs| logs.join(folder).join(container).join("0.log"));
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        let text = text.unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
+        lines.map(|line| format!("{line}\n")).collect()
     }
 
     /// When the sidecars of a pod began to listen, by their own logs.
@@ -145,10 +203,14 @@ impl<'lab> Observed<'lab> {
             .collect()
     }
 
-    fn connects(&self, pod: &Value, port: u16) -> Checked {
+    /// Whether the connection, or the last one of several requests, succeeded soon after the port had a listener.
+    pub(super) fn connects(&self, pod: &Value, port: u16) -> Checked {
         let log = self.log(pod, "main");
         let mut lines = log.lines();
-        let connected = lines.find_map(|line| line.strip_prefix("app-connect "));
+        let connected = lines.find_map(|line| {
+            line.strip_prefix("app-connect ")
+                .or_else(|| line.strip_prefix("app-get "))
+        });
         let connected = connected.ok_or("no connection yet")?;
         ensure(!connected.contains("error="), || connected.to_owned())?;
         let listener = self.listeners(pod, Some(port)).into_iter().min();

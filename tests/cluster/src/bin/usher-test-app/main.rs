@@ -4,7 +4,8 @@
 //! writes `app-exit unix_ns=N code=C`, so that a test can measure from the end of the application itself. Without
 //! `--run-for` it exits at once, or with `--listen` on SIGTERM; `--term-code` replaces the exit code of a shell, 143.
 //! With `--await-file` and `--await-port` all that starts when the file exists and when a process in the pod listens on
-//! each port. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
+//! each port. `--then-listen` listens once `--connect` and `--get` have succeeded. `--exit-code-at-index 2=42` is the exit code of
+//! one index of an Indexed Job. `--echo` sends one datagram and expects it back. `--get` requests a page, once, or for the time of
 //! `--retry-for` until the status is 200. `--serve-echo` and `--serve` are the servers for them. `--call-after-term`
 //! requests a page ten times a second after SIGTERM, for the time of `--term-delay`, and writes how many requests failed.
 //! With `--keep-after-term` all of them are on one connection, opened before. `--load` requests a page `--rate` times a
@@ -38,13 +39,14 @@ use nix::time::{ClockId, clock_gettime};
 const USAGE: &str = "usher-test-app [--run-for 1500ms] [--exit-code N] [--connect HOST:PORT] [--listen PORT] \
                      [--echo HOST:PORT] [--serve-echo PORT] [--get HOST:PORT[/PATH] [--retry-for 60s]] [--serve PORT] \
                      [--await-file FILE] [--await-port PORT]... [--spawn N] [--fail-times N --state FILE] [--ignore-term] \
-                     [--load HOST:PORT[/PATH] [--rate N]] [--term-code N] \
+                     [--then-listen PORT] [--exit-code-at-index INDEX=N] [--load HOST:PORT[/PATH] [--rate N]] [--term-code N] \
                      [--call-after-term HOST:PORT[/PATH]] [--keep-after-term HOST:PORT[/PATH]] [--term-delay 10s]";
 
 #[derive(Debug, Default)]
 struct Behaviour {
     run_for: Option<Duration>,
     exit_code: Option<u8>,
+    exit_code_at_index: Option<(String, u8)>,
     await_file: Option<String>,
     await_ports: Vec<u16>,
     echo: Option<String>,
@@ -55,6 +57,7 @@ struct Behaviour {
     retry_for: Option<Duration>,
     listen: Option<u16>,
     serve: Option<u16>,
+    then_listen: Option<u16>,
     fail_times: Option<u32>,
     state: Option<String>,
     ignore_term: bool,
@@ -106,6 +109,11 @@ fn behaviour() -> Result<Behaviour> {
         match flag.as_str() {
             "--run-for" => behaviour.run_for = Some(duration(&value).with_context(bad)?),
             "--exit-code" => behaviour.exit_code = Some(value.parse().with_context(bad)?),
+            "--exit-code-at-index" => {
+                let (index, code) = value.split_once('=').with_context(bad)?;
+                let code = code.parse().with_context(bad)?;
+                behaviour.exit_code_at_index = Some((index.to_owned(), code));
+            }
             "--term-code" => behaviour.term_code = Some(value.parse().with_context(bad)?),
             "--call-after-term" => behaviour.call_after_term = Some(value),
             "--keep-after-term" => behaviour.keep_after_term = Some(value),
@@ -122,6 +130,7 @@ fn behaviour() -> Result<Behaviour> {
             "--retry-for" => behaviour.retry_for = Some(duration(&value).with_context(bad)?),
             "--serve" => behaviour.serve = Some(value.parse().with_context(bad)?),
             "--listen" => behaviour.listen = Some(value.parse().with_context(bad)?),
+            "--then-listen" => behaviour.then_listen = Some(value.parse().with_context(bad)?),
             "--fail-times" => behaviour.fail_times = Some(value.parse().with_context(bad)?),
             "--state" => behaviour.state = Some(value),
             _ => bail!("unknown argument {flag}; usage: {USAGE}"),

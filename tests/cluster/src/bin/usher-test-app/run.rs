@@ -1,7 +1,7 @@
 //! The application, step by step.
 
 use std::{
-    fs,
+    env, fs,
     io::ErrorKind,
     net::{TcpListener, TcpStream, UdpSocket},
     path::Path,
@@ -26,9 +26,11 @@ use crate::{
 const TERMINATED: u8 = 143;
 /// There was a connection, and no successful response.
 const BROKEN: u8 = 2;
+/// The variable with the pod's index in an Indexed Job.
+const INDEX: &str = "JOB_COMPLETION_INDEX";
 /// The state of a listening socket in the kernel's tables.
 const LISTENS: &str = "0A";
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The polling interval for a file. Sidecars wait for it when their readiness is measured.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 
@@ -54,6 +56,9 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
         && !connect(address)
     {
         return Ok(1);
+    }
+    if let Some(port) = behaviour.then_listen {
+        listen(port)?;
     }
     // Both are tried, even if the first fails.
     let echoed = match &behaviour.echo {
@@ -92,7 +97,7 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
         }
         return Ok(behaviour.term_code.unwrap_or(TERMINATED));
     }
-    let code = behaviour.exit_code.unwrap_or(0);
+    let code = exit_code(behaviour).unwrap_or(0);
     match (behaviour.fail_times, &behaviour.state) {
         (None, _) => Ok(code),
         (Some(times), Some(state)) if count_run(state)? <= times => {
@@ -103,19 +108,26 @@ pub(crate) fn run(behaviour: &Behaviour, started: Instant) -> Result<u8> {
     }
 }
 
+fn listener(port: u16) -> Result<TcpListener> {
+    let listener =
+        TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
+    println!("app-listen port={port} unix_ns={}", unix_ns());
+    Ok(listener)
+}
+
+/// Accepts connections and closes them.
+fn listen(port: u16) -> Result<()> {
+    let listener = listener(port)?;
+    thread::spawn(move || listener.incoming().for_each(drop));
+    Ok(())
+}
+
 fn serve(behaviour: &Behaviour) -> Result<()> {
-    let listen = |port: u16| {
-        let listener =
-            TcpListener::bind(("0.0.0.0", port)).with_context(|| format!("listen on {port}"))?;
-        println!("app-listen port={port} unix_ns={}", unix_ns());
-        Ok::<_, anyhow::Error>(listener)
-    };
     if let Some(port) = behaviour.listen {
-        let listener = listen(port)?;
-        thread::spawn(move || listener.incoming().for_each(drop));
+        listen(port)?;
     }
     if let Some(port) = behaviour.serve {
-        let listener = listen(port)?;
+        let listener = listener(port)?;
         thread::spawn(move || http::serve(&listener));
     }
     if let Some(port) = behaviour.serve_echo {
@@ -127,7 +139,7 @@ fn serve(behaviour: &Behaviour) -> Result<()> {
 }
 
 /// Whether a socket of the pod's network listens on a port. It opens no connection, which a proxy would forward.
-fn has_listener(port: u16) -> Result<bool> {
+pub(crate) fn has_listener(port: u16) -> Result<bool> {
     let (port, mut found) = (format!(":{port:04X}"), false);
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         // Without IPv6 only the first file exists.
@@ -174,6 +186,16 @@ fn terminated_within(term: SigSet, ignore_term: bool, lasting: Option<Duration>)
         Some(lasting) => receiver.recv_timeout(lasting) != Err(RecvTimeoutError::Timeout),
         None => receiver.recv().is_ok(),
     }
+}
+
+/// The exit code, which may be that of one index of an Indexed Job.
+fn exit_code(behaviour: &Behaviour) -> Option<u8> {
+    let own = env::var(INDEX).ok();
+    let at_index = behaviour.exit_code_at_index.as_ref();
+    at_index
+        .filter(|(index, _code)| own.as_ref() == Some(index))
+        .map(|(_index, code)| *code)
+        .or(behaviour.exit_code)
 }
 
 /// The number of runs in the file, this one included. Every run adds one byte.

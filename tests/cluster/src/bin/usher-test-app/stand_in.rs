@@ -1,5 +1,6 @@
 //! A stand-in for a sidecar. It has the image name and the arguments of the real one, which it ignores; the variable
-//! `STAND_IN` says what it does: `after=3s listen=5432 ready=15021 unready=15021 quit=15020 takes=2s term=0 ends=1`.
+//! `STAND_IN` says what it does: `after=3s listen=5432 ready=15021 unready=15021 absent=4191 quit=15020 takes=2s term=0 ends=1
+//! outlives=15001`.
 
 use std::{
     env,
@@ -13,23 +14,34 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::{duration, unix_ns};
+use crate::{
+    duration,
+    run::{LOOK_AGAIN, has_listener},
+    unix_ns,
+};
 
 const VARIABLE: &str = "STAND_IN";
+/// The value of `term` of a stand-in that SIGTERM does not end.
+const IGNORED: &str = "ignored";
+const READY: &str = "200 OK";
+const UNREADY: &str = "503 Service Unavailable";
+const ABSENT: &str = "404 Not Found";
 
 #[derive(Debug, Default)]
 struct StandIn {
     /// The time until its ports have listeners, or until it ends.
     after: Duration,
     listen: Vec<u16>,
-    /// Ports that reply 200.
-    ready: Vec<u16>,
-    /// Ports that reply 503.
-    unready: Vec<u16>,
+    /// Ports that reply, and the status.
+    replies: Vec<(u16, &'static str)>,
     /// A port at which a POST ends it with 0.
     quit: Option<u16>,
     /// The time from the request, or from SIGTERM, to its end.
     takes: Duration,
+    /// It ends with 0 when another process of the pod has stopped listening on this port.
+    outlives: Option<u16>,
+    /// SIGTERM does not end it.
+    ignores_term: bool,
     /// Its exit code after SIGTERM.
     term: u8,
     /// Its exit code, where it ends by itself.
@@ -52,8 +64,11 @@ fn parse(text: &str) -> Result<StandIn> {
             "after" => stand_in.after = duration(value)?,
             "takes" => stand_in.takes = duration(value)?,
             "listen" => stand_in.listen.push(value.parse()?),
-            "ready" => stand_in.ready.push(value.parse()?),
-            "unready" => stand_in.unready.push(value.parse()?),
+            "ready" => stand_in.replies.push((value.parse()?, READY)),
+            "unready" => stand_in.replies.push((value.parse()?, UNREADY)),
+            "absent" => stand_in.replies.push((value.parse()?, ABSENT)),
+            "outlives" => stand_in.outlives = Some(value.parse()?),
+            "term" if value == IGNORED => stand_in.ignores_term = true,
             "quit" => stand_in.quit = Some(value.parse()?),
             "term" => stand_in.term = value.parse()?,
             "ends" => stand_in.ends = Some(value.parse()?),
@@ -69,8 +84,10 @@ impl StandIn {
         term.add(Signal::SIGTERM);
         term.thread_block().context("block SIGTERM")?;
         let (end, ends) = mpsc::channel();
-        let (terminated, code) = (end.clone(), self.term);
-        thread::spawn(move || term.wait().map(|_signal| terminated.send(code)));
+        if !self.ignores_term {
+            let (terminated, code) = (end.clone(), self.term);
+            thread::spawn(move || term.wait().map(|_signal| terminated.send(code)));
+        }
         if let Ok(code) = ends.recv_timeout(self.after) {
             return self.end(code);
         }
@@ -78,6 +95,10 @@ impl StandIn {
             return Ok(code);
         }
         self.serve(&end)?;
+        if let Some(port) = self.outlives {
+            let ended = end.clone();
+            thread::spawn(move || outlive(port).map(|()| ended.send(0)));
+        }
         self.end(ends.recv()?)
     }
 
@@ -88,15 +109,12 @@ impl StandIn {
 
     fn serve(&self, end: &Sender<u8>) -> Result<()> {
         let silent = self.listen.iter().map(|port| (*port, None, None));
-        let ready = self.ready.iter().map(|port| (*port, Some("200 OK"), None));
-        let unready = self
-            .unready
+        let replies = self
+            .replies
             .iter()
-            .map(|port| (*port, Some("503 Service Unavailable"), None));
-        let quit = self
-            .quit
-            .map(|port| (port, Some("200 OK"), Some(end.clone())));
-        for (port, status, quits) in silent.chain(ready).chain(unready).chain(quit) {
+            .map(|(port, status)| (*port, Some(*status), None));
+        let quit = self.quit.map(|port| (port, Some(READY), Some(end.clone())));
+        for (port, status, quits) in silent.chain(replies).chain(quit) {
             let listener = TcpListener::bind(("0.0.0.0", port))
                 .with_context(|| format!("listen on {port}"))?;
             println!("app-listen port={port} unix_ns={}", unix_ns());
@@ -110,6 +128,16 @@ impl StandIn {
         }
         Ok(())
     }
+}
+
+/// Waits for the listener of a port, and for its end.
+fn outlive(port: u16) -> Result<()> {
+    for listens in [true, false] {
+        while has_listener(port)? != listens {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+    Ok(())
 }
 
 /// Replies to one request. A client that goes away is no error.
