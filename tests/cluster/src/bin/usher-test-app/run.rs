@@ -30,7 +30,7 @@ const BROKEN: u8 = 2;
 const INDEX: &str = "JOB_COMPLETION_INDEX";
 /// The state of a listening socket in the kernel's tables.
 const LISTENS: &str = "0A";
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The polling interval for a file. Sidecars wait for it when their readiness is measured.
 const LOOK_SOON: Duration = Duration::from_millis(1);
 

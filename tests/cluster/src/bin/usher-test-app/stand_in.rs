@@ -14,13 +14,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::{
-    duration,
-    run::{LOOK_AGAIN, has_listener},
-    unix_ns,
-};
+use crate::{duration, run::has_listener, unix_ns};
 
 const VARIABLE: &str = "STAND_IN";
+/// A look reads the sockets of the pod, which costs milliseconds on a node with many.
+const LOOK_SELDOM: Duration = Duration::from_millis(500);
 /// The value of `term` of a stand-in that SIGTERM does not end.
 const IGNORED: &str = "ignored";
 const READY: &str = "200 OK";
@@ -134,7 +132,7 @@ impl StandIn {
 fn outlive(port: u16) -> Result<()> {
     for listens in [true, false] {
         while has_listener(port)? != listens {
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(LOOK_SELDOM);
         }
     }
     Ok(())
