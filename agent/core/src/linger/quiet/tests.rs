@@ -67,11 +67,14 @@ fn listening(mut reply: impl FnMut(u64) -> Sample) -> impl FnMut(u64, bool) -> O
     move |now, is_first| Some(if is_first { FIRST } else { reply(now) })
 }
 
+/// What the sample of this millisecond counts.
+type Reply = Box<dyn FnMut(u64) -> Sample>;
+
 #[test]
 fn table() {
     let quiet = Some(Released::Quiet);
     let (early, floor) = (|now| now < 10_000, 5_000);
-    let cases: [(&str, Box<dyn FnMut(u64) -> Sample>, u64, Option<Released>); 8] = [
+    let cases: [(&str, Reply, u64, Option<Released>); 8] = [
         ("no client", Box::new(|_| SILENT), floor + 10, quiet),
         // Seen at 9.51 s.
         (

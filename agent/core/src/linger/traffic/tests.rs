@@ -35,19 +35,15 @@ fn inbound(cookie: u64, peer: &str, received: u64) -> Socket {
     socket(cookie, "10.0.0.7:8080", peer, received)
 }
 
-fn closing(socket: Socket) -> Socket {
-    Socket {
-        state: State::CloseWait,
-        ..socket
-    }
+fn closing(mut socket: Socket) -> Socket {
+    socket.state = State::CloseWait;
+    socket
 }
 
 /// As the kernel reports the end of a socket.
-fn ended(socket: Socket) -> Socket {
-    Socket {
-        state: State::Unconnected,
-        ..socket
-    }
+fn ended(mut socket: Socket) -> Socket {
+    socket.state = State::Unconnected;
+    socket
 }
 
 /// A pod that listens at port 8080, and has these connections already.
