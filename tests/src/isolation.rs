@@ -85,6 +85,11 @@ impl Attack {
         let server = ApiServer::start();
         server.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "enforce")]);
         let agent = Agent::start_with_api(&node, &server, &[]);
+        // Pods that start earlier would be observed only.
+        for capability in ["quit", "hold"] {
+            let labels = format!("capability=\"{capability}\",mode=\"enforce\"");
+            agent.wait_metric("usher_mode", &labels, |mode| mode > 0.5);
+        }
         let [first, second] = ["first", "second"].map(|wave| self.create(&node, wave));
         let [neighbours, later] = ["neighbour", "later"].map(|name| Neighbours::new(&node, name));
         first
