@@ -10,7 +10,9 @@ const SLEEP: u32 = 15;
 const GRACE: u32 = 60;
 const LINGER: (&str, &str) = ("usher.dev/linger", "true");
 /// The counterpart of `preStop: sleep`.
-const PRE_STOP: (&str, &str) = ("usher.dev/pre-stop", "5s");
+const FIXED: (&str, &str) = ("usher.dev/pre-stop", "5s");
+/// Until clients are silent.
+const AUTO: (&str, &str) = ("usher.dev/pre-stop", "auto");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
@@ -57,24 +59,27 @@ impl Arm {
 
     /// With Istio's sidecar: the first is plain, the second sleeps, and the last is the one with a budget.
     pub(crate) fn meshed() -> Vec<Self> {
-        let all = format!("usher, linger and pre-stop: {}", PRE_STOP.1);
+        let [fixed, auto] =
+            [FIXED, AUTO].map(|(_key, value)| format!("usher, linger and pre-stop: {value}"));
         vec![
             Self::new("plain", "Istio", Proxy::Regular),
             Self::new("sleep", "Istio, preStop: sleep 15", Proxy::Regular).sleeps(),
             Self::new("native", "Istio, native sidecar", Proxy::Native),
             Self::new("native-sleep", "the same, preStop: sleep 15", Proxy::Native).sleeps(),
             Self::new("linger", "usher, linger", Proxy::Regular).with_usher(&[LINGER]),
-            Self::new("all", &all, Proxy::Regular).with_usher(&[LINGER, PRE_STOP]),
+            Self::new("fixed", &fixed, Proxy::Regular).with_usher(&[LINGER, FIXED]),
+            Self::new("auto", &auto, Proxy::Regular).with_usher(&[LINGER, AUTO]),
         ]
     }
 
     /// Without a mesh, in the same order.
     pub(crate) fn bare() -> Vec<Self> {
-        let pre_stop = format!("usher, pre-stop: {}", PRE_STOP.1);
+        let [fixed, auto] = [FIXED, AUTO].map(|(_key, value)| format!("usher, pre-stop: {value}"));
         vec![
             Self::new("bare", "no mesh", Proxy::None),
             Self::new("bare-sleep", "no mesh, preStop: sleep 15", Proxy::None).sleeps(),
-            Self::new("bare-pre-stop", &pre_stop, Proxy::None).with_usher(&[PRE_STOP]),
+            Self::new("bare-fixed", &fixed, Proxy::None).with_usher(&[FIXED]),
+            Self::new("bare-auto", &auto, Proxy::None).with_usher(&[AUTO]),
         ]
     }
 
