@@ -34,7 +34,7 @@ use usher_tests::synthetic::{
     wire::Manner,
 };
 
-use crate::{answer, enforcing};
+use crate::{answer, enforcing, resolve::HOST_ROOT};
 
 /// Clears the screen, sets its title, makes the terminal reply; newline; C1; right-to-left; invisible characters.
 const EVIL: &str = "e\x1b[2J\x1b]0;t\x07\r\nv\u{9b}31m\u{202e}i\u{2066}\u{200b}\u{7f}l";
@@ -53,7 +53,7 @@ const LONG: Duration = Duration::from_secs(3);
 /// The placeholder for the pod in a case.
 const POD: &str = "POD";
 /// The arguments of each subcommand. Arguments that a build does not have are left out.
-const CASES: [(&str, &[&[&str]]); 21] = [
+const CASES: [(&str, &[&[&str]]); 23] = [
     ("status", &[&[], &["--brief"]]),
     ("pods", &[&[], &["--all"]]),
     ("explain", &[&[POD]]),
@@ -76,6 +76,14 @@ const CASES: [(&str, &[&[&str]]); 21] = [
             &[POD, "GET", "http://127.0.0.1:9876/", "-i"],
             &[POD, "GET", "http://127.0.0.1:1/"],
         ],
+    ),
+    (
+        "connect",
+        &[&[POD, "127.0.0.1:9876"], &[HOST_ROOT, POD, "db:1"]],
+    ),
+    (
+        "resolve",
+        &[&[HOST_ROOT, POD, "db"], &[HOST_ROOT, POD, "localhost"]],
     ),
     ("capture", &[&[POD, "--duration", "300ms"]]),
     ("sysdump", &[&["-w", "/dev/null"]]),
@@ -101,7 +109,12 @@ fn pod(node: &Node) -> Pod {
         .annotation("usher.dev/quit-delay", EVIL)
         .annotation("usher.dev/hold-ports", EVIL)
         .annotation("usher.dev/sidecars", &format!("{EVIL}=POST :1/{EVIL}"))
-        .annotation("status.sidecar.istio.io/port", EVIL);
+        .annotation("status.sidecar.istio.io/port", EVIL)
+        .with_file("/etc/hosts", &format!("127.0.0.1 localhost {EVIL}\n"))
+        .with_file(
+            "/etc/resolv.conf",
+            &format!("nameserver 127.0.0.1\nsearch {EVIL}.example\noptions {EVIL}\n"),
+        );
     spec.namespace = EVIL.to_owned();
     node.run(&spec)
 }
@@ -334,7 +347,8 @@ fn from_a_crafted_sysdump() {
     let dump = dump.to_str().unwrap();
     answer(&node, &["sysdump", "--directory", dump]);
     let live = [
-        "capture", "request", "watch", "quit", "hold", "release", "log", "cleanup", "sysdump",
+        "capture", "connect", "resolve", "request", "watch", "quit", "hold", "release", "log",
+        "cleanup", "sysdump",
     ];
     nothing_acts(&node, &scene.pod, &["--file", dump], &live);
     let manifest = Path::new(dump).join("manifest.json");
