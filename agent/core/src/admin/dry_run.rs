@@ -182,6 +182,9 @@ pub struct Stop {
     /// And the silence of clients that ends it after that, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silence_ms: Option<u64>,
+    /// The request that drains inbound connections of a sidecar while its signal waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<String>,
     /// Why it does not wait, or why traffic does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -231,6 +231,11 @@ fn linger(linger: &Linger, table: &mut Table) {
             ),
         };
         table.note(text);
+        if let Some(drain) = &stop.drain {
+            table.note(format!(
+                "    {drain} drains its inbound connections meanwhile"
+            ));
+        }
     }
 }
 

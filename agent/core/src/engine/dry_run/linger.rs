@@ -6,6 +6,7 @@ use super::ms;
 use crate::{
     admin::{Acts, Linger, Stop},
     linger::{self, NoLinger, Unmeasured},
+    plan::Sidecar,
     pod::view::PodView,
     settings::{
         mode::Mode,
@@ -23,7 +24,7 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
     }
     let sidecars = plan.sidecars.iter().filter(|_| lingers);
     let sidecars: Vec<Stop> = sidecars
-        .map(|sidecar| stop(&sidecar.name, linger::limit(&view.spec, plan, sidecar)))
+        .map(|sidecar| sidecar_stop(sidecar, view))
         .collect();
     let names = view.spec.containers.iter().map(|one| &one.name[..]);
     let apps = names.filter(|name| has_pre_stop && plan.is_app(name));
@@ -40,6 +41,15 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
         sidecars,
         apps,
     })
+}
+
+fn sidecar_stop(sidecar: &Sidecar, view: &PodView) -> Stop {
+    let limit = linger::limit(&view.spec, &view.plan, sidecar);
+    let drain = sidecar.drain.as_ref().filter(|_| limit.is_ok());
+    Stop {
+        drain: drain.map(ToString::to_string),
+        ..stop(&sidecar.name, limit)
+    }
 }
 
 fn app_stop(container: &str, view: &PodView) -> Stop {

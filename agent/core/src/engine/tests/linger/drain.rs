@@ -76,6 +76,18 @@ fn late_reply_is_harmless() {
     stage.drained("i", Outcome::Accepted);
 }
 
+/// The drain of a dry run.
+fn forecast(stage: &Stage) -> Option<String> {
+    let forecast = stage.engine.forecast(stage.now, &uid(), None).unwrap();
+    forecast.linger.unwrap().sidecars[0].drain.clone()
+}
+
+#[test]
+fn dry_run_shows_the_drain() {
+    let stage = armed(requested());
+    assert_eq!(forecast(&stage).as_deref(), Some("POST :15020/drain"));
+}
+
 #[test]
 fn no_drain_without_a_request_for_it() {
     let proxyless = |mut spec: Pod| {
@@ -90,6 +102,7 @@ fn no_drain_without_a_request_for_it() {
     };
     for spec in [proxyless(requested()), host] {
         let mut stage = armed(spec);
+        assert_eq!(forecast(&stage), None);
         stage.delete(30, 0);
         stage.held_at(NOON);
         stage.list();
