@@ -4,7 +4,6 @@
 //! kernel asks the *holder* process before that open, and the holder holds the first such command ([`StopGate`]). The
 //! engine decides which sidecars linger, and when each command continues (`review`).
 
-mod auto;
 mod candidate;
 mod command;
 mod drain;
@@ -13,20 +12,19 @@ mod late;
 mod observe;
 mod order;
 mod policy;
-mod quiet;
+pub mod pre_stop;
 mod reserve;
 pub(crate) mod review;
 pub(crate) mod state;
-pub mod traffic;
 
 use std::{fmt, time::Duration};
 
-pub(crate) use self::policy::{limit, longest, pre_stop};
-pub use self::quiet::{FLOOR, SILENCE};
+pub(crate) use self::policy::{limit, longest};
 pub use self::{
     command::{LONGEST_COMMAND, StopCommand},
     gate::StopGate,
     policy::NoLinger,
+    pre_stop::quiet::{FLOOR, SILENCE},
 };
 use crate::base::{duration, id::ContainerId};
 

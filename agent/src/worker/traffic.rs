@@ -21,7 +21,7 @@ use tokio::{
 use usher_client::error_chain::chain;
 use usher_core::{
     base::id::{ContainerId, Pid},
-    linger::traffic::{Meter, Sample},
+    linger::pre_stop::traffic::{Meter, Sample},
     worker::message::{JobId, Reply, SAMPLE},
 };
 use usher_sys::{

@@ -7,7 +7,7 @@ use crate::{
     cni::protocol::Request,
     engine::request::Order,
     hold::{Features, Probe, Remains, Tally},
-    linger::{StopResult, traffic::Sample},
+    linger::{StopResult, pre_stop::traffic::Sample},
     pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},

@@ -33,7 +33,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
             name,
             is_app: true,
             is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
-            limit: pre_stop(&view.spec, &view.plan),
+            limit: pre_stop::limit(&view.spec, &view.plan),
             reserve: SHORTEST_RESERVE,
         });
     sidecars

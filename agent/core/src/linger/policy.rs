@@ -6,10 +6,10 @@ use super::reserve;
 use crate::{
     base::duration::setting,
     decision::NotApplicable,
-    plan::{Plan, SHORTEST_RESERVE, Sidecar},
+    plan::{Plan, Sidecar},
     pod::spec::Pod,
     recipe::Linger,
-    settings::overrides::{LingerKind, PreStop},
+    settings::overrides::LingerKind,
 };
 
 /// Why a sidecar does not linger.
@@ -79,24 +79,4 @@ pub(crate) fn longest(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Durat
         return Err(NoLinger::Grace { grace, reserve });
     }
     Ok(left)
-}
-
-/// How long the stop signal of an app may be held at most.
-///
-/// # Errors
-/// Why it does not wait.
-pub(crate) fn pre_stop(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
-    let requested = plan.tuning.pre_stop.ok_or(NoLinger::NotRequested)?;
-    if plan.not_ours == Some(NotApplicable::ExcludedNamespace) {
-        return Err(NoLinger::ExcludedNamespace);
-    }
-    let (grace, reserve) = (pod.grace, SHORTEST_RESERVE);
-    let left = grace.saturating_sub(reserve);
-    if left.is_zero() {
-        return Err(NoLinger::Grace { grace, reserve });
-    }
-    Ok(match requested {
-        PreStop::For(time) => time.min(left),
-        PreStop::Auto => left,
-    })
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Released, Stop, quiet::Quiet};
+use super::{Released, Stop, pre_stop::quiet::Quiet};
 use crate::{
     base::{
         id::{ContainerId, PodUid},

@@ -9,7 +9,7 @@ use super::Trouble;
 use crate::{
     base::id::{ContainerId, ContainerKey, NetnsId, Pid, SandboxId},
     hold::{Probe, Remains, Tally, ruleset::Wanted},
-    linger::traffic::Sample,
+    linger::pre_stop::traffic::Sample,
     quit::outcome::Outcome,
     recipe::step::{Request, Signal},
 };

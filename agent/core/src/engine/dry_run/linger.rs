@@ -53,7 +53,7 @@ fn sidecar_stop(sidecar: &Sidecar, view: &PodView) -> Stop {
 }
 
 fn app_stop(container: &str, view: &PodView) -> Stop {
-    let stop = stop(container, linger::pre_stop(&view.spec, &view.plan));
+    let stop = stop(container, linger::pre_stop::limit(&view.spec, &view.plan));
     let Some(limit) = stop
         .limit_ms
         .filter(|_| view.plan.tuning.pre_stop == Some(PreStop::Auto))

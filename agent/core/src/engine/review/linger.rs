@@ -10,7 +10,9 @@ use crate::{
         action::Action,
         request::{Answer, Order, Taken},
     },
-    linger::{Released, StopResult, review::LingerReview, state::Lingers, traffic::Sample},
+    linger::{
+        Released, StopResult, pre_stop::traffic::Sample, review::LingerReview, state::Lingers,
+    },
     pod::{state::Tracked, view::PodView},
     quit::outcome::Outcome,
 };

@@ -1,7 +1,7 @@
 //! A pre-stop time of `auto`: the traffic of the app decides.
 
 use super::*;
-use crate::linger::traffic::Sample;
+use crate::linger::pre_stop::traffic::Sample;
 
 const SAMPLE: &str = "sample a without [15000, 15020, 15021]";
 /// The default grace period of 30 s less 2 s.

@@ -1,10 +1,7 @@
 //! Apps with a pre-stop time of `auto`: their traffic is sampled while their stop signals wait.
 
 use super::{
-    Unmeasured,
     quiet::{Next, Quiet},
-    review::LingerReview,
-    state::{Held, Lingers, Progress},
     traffic::Sample,
 };
 use crate::{
@@ -13,13 +10,18 @@ use crate::{
         time::Timestamp,
     },
     engine::action::Action,
+    linger::{
+        Unmeasured,
+        review::LingerReview,
+        state::{Held, Lingers, Progress},
+    },
     plan::Sidecar,
     pod::spec::Pod,
 };
 
 impl LingerReview<'_> {
     /// Requests a sample of the traffic, or orders the release. Returns the time of the next review.
-    pub(super) fn review_traffic(
+    pub(in crate::linger) fn review_traffic(
         self,
         id: &ContainerId,
         held: &mut Held,

@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
-use super::{Released, Unmeasured, traffic::Sample};
-use crate::base::time::Timestamp;
+use super::traffic::Sample;
+use crate::{
+    base::time::Timestamp,
+    linger::{Released, Unmeasured},
+};
 
 /// Time for load balancers and proxies to remove the pod from their endpoints.
 pub const FLOOR: Duration = Duration::from_secs(5);
