@@ -6,7 +6,7 @@ questions! {
     Kubelet {
         PODS = "kubelet-pods",
             "the kubelet lists its pods",
-            "the list is how usher tells apps from sidecars; without it usher does nothing to any pod";
+            "usher reads from the list which containers are apps and which are sidecars; without it usher acts on no pod";
     }
 }
 

@@ -1,40 +1,36 @@
-//! Any order of events gives the same decision, and nothing is ever asked to
-//! quit while an app container may come back.
+//! Any order of events gives the same decision, and no sidecar is requested to quit while an app container may be
+//! restarted.
 //!
-//! A pod is drawn with its policies, rules and what each container does, and a
-//! [kubelet](super::kubelet) plays its life. What the kernel shows of it is reported in any order
-//! that it could show it in, with names and codes missing; lists of the kubelet
-//! come in between with statuses as old as they like to be; the agent may start
-//! at any moment, and the play may be cut at any moment.
+//! A scenario is a pod with policies, rules and exit codes of its containers; a [kubelet](super::kubelet) runs it. The
+//! kernel's events arrive in any order that is possible, with names and exit codes missing; lists of the kubelet arrive
+//! between them with statuses of any age; the agent may start at any moment, and the scenario may be cut at any moment.
 //!
-//! One thing is taken for granted: an agent that starts while a whole pod is
-//! being restarted (KEP-5532) knows nothing of it. It starts after that, and
-//! receives no statuses that were made before. And no container is lost before it
-//! has begun while there is no agent to see it, or where a rule may restart the
-//! whole pod: a lost run without a name would be missed in the count of
-//! those since the restart, and the pod never be taken for finished.
+//! Two assumptions. An agent that starts while a whole pod is restarted (KEP-5532) has no data about the restart, so it
+//! starts after that, and receives no older statuses. No container is lost before it has begun while no agent runs, or
+//! where a rule may restart the whole pod: a lost run without a name would be missing in the count of those since the
+//! restart, and the pod would never count as finished.
 
 mod listed;
-mod theatre;
+mod simulation;
 
 use proptest::prelude::*;
 
-use self::{listed::run, theatre::Theatre};
+use self::{listed::run, simulation::Simulation};
 use super::kubelet::{Member, Move, Policy, Rule, State};
 
 #[derive(Debug, Clone)]
-struct Play {
+struct Scenario {
     members: Vec<Member>,
     /// What happens next, and how old a list is.
     picks: Vec<(usize, usize)>,
     /// After how many picks the agent starts.
     start: usize,
-    /// Whether the play goes on until nothing happens any more.
+    /// Whether the scenario goes on until nothing happens any more.
     to_the_end: bool,
-    /// For each run, whether the kernel tells its name and its code.
+    /// For each run, whether its name and its exit code are reported.
     reported: Vec<(bool, bool)>,
-    /// Usher only observes, and a person orders it to act whenever something happens, without insisting.
-    by_hand: bool,
+    /// usher observes, and an operator orders `usher quit` without `--force` after each event.
+    manual: bool,
 }
 
 fn member(is_app: bool) -> impl Strategy<Value = Member> {
@@ -50,7 +46,7 @@ fn member(is_app: bool) -> impl Strategy<Value = Member> {
     ];
     let ends = if is_app { 1..4 } else { 0..2 };
     let ends = prop::collection::vec(code(), ends);
-    // A sidecar that comes back a third time is left alone, whatever brought it back.
+    // A sidecar that starts a third time is left alone, whatever restarted it.
     let most: usize = if is_app { 2 } else { 1 };
     let losses = prop_oneof![3 => Just(0usize), 1 => 1..=most];
     (policy, rules, ends, losses).prop_map(move |(policy, rules, ends, losses)| Member {
@@ -86,7 +82,7 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
     })
 }
 
-fn play() -> impl Strategy<Value = Play> {
+fn scenario() -> impl Strategy<Value = Scenario> {
     let picks = prop::collection::vec((0usize..64, 0usize..64), 0..80);
     let start = prop_oneof![Just(0usize), 0usize..60];
     let reported = prop::collection::vec(any::<(bool, bool)>(), 8);
@@ -100,13 +96,13 @@ fn play() -> impl Strategy<Value = Play> {
         any::<bool>(),
     );
     parts.prop_map(
-        |(members, picks, start, to_the_end, reported, by_hand)| Play {
+        |(members, picks, start, to_the_end, reported, manual)| Scenario {
             members,
             picks,
             start,
             to_the_end,
             reported,
-            by_hand,
+            manual,
         },
     )
 }
@@ -115,21 +111,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn asked_to_quit_if_and_only_if_finished(play in play()) {
-        let mut theatre = Theatre::new(&play);
-        theatre.perform();
-        let kubelet = &theatre.kubelet;
+    fn asked_to_quit_if_and_only_if_finished(scenario in scenario()) {
+        let mut simulation = Simulation::new(&scenario);
+        simulation.run_all();
+        let kubelet = &simulation.kubelet;
         let mut left = kubelet.members.iter().filter(|member| !member.is_app && member.runs_now());
         let quits = left.find(|member| !member.restarts_after(0));
-        // Where a play was cut, one sidecar may wait for another to be started.
+        // Where a scenario was cut, one sidecar may wait for another to be started.
         let works = kubelet.moves().contains(&Move::Work);
         if kubelet.is_finished() && !works {
-            prop_assert!(quits.is_none(), "never asked\n{}", theatre.story.join("\n"));
+            prop_assert!(quits.is_none(), "never requested\n{}", simulation.trace.join("\n"));
         }
         let mut sidecars = kubelet.members.iter().filter(|member| !member.is_app);
         let all_quit = sidecars.all(|member| {
             let newest = member.runs.checked_sub(1).map(|number| run(member, number));
-            newest.is_some_and(|run| theatre.asked.contains(&run))
+            newest.is_some_and(|run| simulation.asked.contains(&run))
         });
         if all_quit {
             let alone = kubelet.phase(|member| member.is_app);

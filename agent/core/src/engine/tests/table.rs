@@ -1,7 +1,6 @@
-//! One row for each situation that a pod can be in: what it is made of, what
-//! happens, which decisions follow and why.
+//! One row for each situation that a pod can be in: its specification, the events, and the expected decisions.
 //!
-//! [`scene`] explains the words of a row.
+//! [`scenario`] explains the words of a row.
 
 mod cost;
 mod deletion;
@@ -10,19 +9,19 @@ mod kinds;
 mod left_alone;
 mod quitting;
 mod reported;
-mod scene;
+mod scenario;
 mod spoiling;
 mod waiting;
 mod whole_pod;
 
-use self::scene::Scene;
+use self::scenario::Scenario;
 
 /// One situation.
 struct Row {
     what: &'static str,
     pod: &'static str,
-    play: &'static str,
-    /// Decisions since the last `;` of the play, in order: `CONTAINER DECISION`
+    events: &'static str,
+    /// Decisions since the last `;` of the events, in order: `CONTAINER DECISION`
     /// and, after a colon, a piece of the reason; or `RUN STEP`.
     reported: &'static [&'static str],
 }
@@ -30,30 +29,30 @@ struct Row {
 const fn row(
     what: &'static str,
     pod: &'static str,
-    play: &'static str,
+    events: &'static str,
     reported: &'static [&'static str],
 ) -> Row {
     Row {
         what,
         pod,
-        play,
+        events,
         reported,
     }
 }
 
-/// Plays all rows, and panics with everything that is not as expected.
+/// Checks all rows, and panics with a list of those that fail.
 fn check(rows: &[Row]) {
     check_with(rows, "");
 }
 
-/// The same, with what the word `config` loads.
+/// The same, with the configuration that the word `config` loads.
 fn check_with(rows: &[Row], config: &str) {
     let wrong = rows.iter().filter_map(|row| {
-        let mut scene = Scene::new(row.pod, config);
-        for word in row.play.split_whitespace() {
-            scene.play(word);
+        let mut scenario = Scenario::new(row.pod, config);
+        for word in row.events.split_whitespace() {
+            scenario.apply(word);
         }
-        let reported = scene.reported();
+        let reported = scenario.reported();
         let same = reported.len() == row.reported.len()
             && reported
                 .iter()
@@ -62,11 +61,11 @@ fn check_with(rows: &[Row], config: &str) {
         let Row {
             what,
             pod,
-            play,
+            events,
             reported: want,
         } = row;
         (!same).then(|| {
-            format!("{what}\n  {pod} | {play}\n  want {want:#?}\n  reported {reported:#?}")
+            format!("{what}\n  {pod} | {events}\n  want {want:#?}\n  reported {reported:#?}")
         })
     });
     let wrong: Vec<String> = wrong.collect();

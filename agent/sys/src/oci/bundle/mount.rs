@@ -53,7 +53,7 @@ pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
         Ok(Some(false)) => return None,
         Ok(None) => {
             return Some(Err(
-                "the kernel does not tell a mount (Linux 5.8)".to_owned()
+                "the kernel does not report the mount's ID (statx, Linux 5.8)".to_owned(),
             ));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Scene;
+use super::Scenario;
 use crate::admin::NamespaceCost;
 
 /// A pod of a Deployment in the mesh.
@@ -17,12 +17,12 @@ type Row = (
     &'static [&'static str],
 );
 
-fn played(pod: &str, play: &str) -> Vec<String> {
-    let mut scene = Scene::new(pod, "");
-    for word in play.split_whitespace() {
-        scene.play(word);
+fn applied(pod: &str, events: &str) -> Vec<String> {
+    let mut scenario = Scenario::new(pod, "");
+    for word in events.split_whitespace() {
+        scenario.apply(word);
     }
-    scene.costs().iter().map(text).collect()
+    scenario.costs().iter().map(text).collect()
 }
 
 /// The costs, with times rounded to tenths of a second: the stage's kubelet answers within milliseconds.
@@ -37,10 +37,11 @@ fn text(cost: &NamespaceCost) -> String {
 fn check(rows: &[Row]) {
     let wrong: Vec<String> = rows
         .iter()
-        .filter_map(|(what, pod, play, expected)| {
-            let costs = played(pod, play);
-            (costs != *expected)
-                .then(|| format!("{what}\n  {pod} | {play}\n  want {expected:?}\n  have {costs:?}"))
+        .filter_map(|(what, pod, events, expected)| {
+            let costs = applied(pod, events);
+            (costs != *expected).then(|| {
+                format!("{what}\n  {pod} | {events}\n  want {expected:?}\n  have {costs:?}")
+            })
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -225,14 +226,14 @@ fn pods_that_are_deleted() {
 
 #[test]
 fn requests_for_the_time_that_sidecars_run_on() {
-    let mut scene = Scene::new(
+    let mut scenario = Scenario::new(
         "Never app istio-proxy requests=app=1500,1073741824 requests=istio-proxy=500,536870912",
         "",
     );
     for word in "observe all app!0 3600s istio-proxy!0".split_whitespace() {
-        scene.play(word);
+        scenario.apply(word);
     }
-    let costs = scene.costs();
+    let costs = scenario.costs();
     let cost = &costs[0];
     assert_eq!(cost.namespace.as_deref(), Some("shop"));
     for (have, want) in [

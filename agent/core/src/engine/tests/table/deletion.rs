@@ -2,7 +2,7 @@
 
 mod left_to_kubelet;
 
-use super::{Scene, check, row};
+use super::{Scenario, check, row};
 
 /// A pod of a Deployment in the mesh.
 const MESHED: &str = "Always app istio-proxy args=istio-proxy=proxy_sidecar";
@@ -229,7 +229,7 @@ fn modes_on_deletion() {
 /// One query for each end of a last app, and none where it changes nothing.
 #[test]
 fn queries_of_the_kubelet() {
-    for (what, pod, play, expected) in [
+    for (what, pod, events, expected) in [
         ("one end", MESHED, "app!1 1m", 1),
         ("two ends", MESHED, "app!1 1m +app 1m app!1 1m", 2),
         ("a burst", MESHED, "app!1 +app app!1 +app app!1 1m", 2),
@@ -269,14 +269,14 @@ fn queries_of_the_kubelet() {
         ),
         ("a log shipper only", "Always app logs", "app!1 1m", 0),
     ] {
-        let mut scene = Scene::new(pod, "");
+        let mut scenario = Scenario::new(pod, "");
         for word in ["all", "10s"] {
-            scene.play(word);
+            scenario.apply(word);
         }
-        let before = scene.queries();
-        for word in play.split_whitespace() {
-            scene.play(word);
+        let before = scenario.queries();
+        for word in events.split_whitespace() {
+            scenario.apply(word);
         }
-        assert_eq!(scene.queries() - before, expected, "{what}");
+        assert_eq!(scenario.queries() - before, expected, "{what}");
     }
 }

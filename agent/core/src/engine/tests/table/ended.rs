@@ -1,6 +1,6 @@
 //! Whether an app container has ended for good: policy, rules and code.
 
-use super::{check, row, scene::Scene};
+use super::{check, row, scenario::Scenario};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str =
@@ -52,11 +52,11 @@ const ENDS: &[(&str, &str, &str)] = &[
 #[test]
 fn policy_rules_and_code() {
     let ended = |pod: &str, how: &str| {
-        let mut scene = Scene::new(pod, "");
+        let mut scenario = Scenario::new(pod, "");
         for word in ["all", ";", &format!("app!{how}")] {
-            scene.play(word);
+            scenario.apply(word);
         }
-        scene.reported()
+        scenario.reported()
     };
     for (pod, for_good, comes_back) in ENDS {
         for how in for_good.split_whitespace() {

@@ -144,8 +144,8 @@ fn pods_left_to_the_kubelet() {
         } else {
             ""
         };
-        let play = format!("all deleting ; {other} app!1 1m");
-        check(&[row(what, pod.leak(), play.leak(), vec![expected].leak())]);
+        let events = format!("all deleting ; {other} app!1 1m");
+        check(&[row(what, pod.leak(), events.leak(), vec![expected].leak())]);
     }
     check(&[row(
         "Never: the pod has finished",

@@ -1,4 +1,4 @@
-//! A small language for rows.
+//! The words that a row of the table consists of.
 //!
 //! A pod is described by words: a policy (`Never`), containers and settings.
 //!
@@ -15,7 +15,7 @@
 //! | `requests=NAME=MILLICORES,BYTES` | requested resources of a container |
 //! | `api-away` | the API server does not answer |
 //!
-//! A play is what happens. Runs are numbered: `app.0` is the first of `app`.
+//! Events are words as well. Runs are numbered: `app.0` is the first of `app`.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -23,13 +23,13 @@
 //! | `pod` `list` `gone` | it appears, is listed, disappears |
 //! | `+NAME` `+NAME?` `*NAME` `~NAME` | a new run starts; one that is never named; one that is only created; one without a process |
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, in an unknown way |
-//! | `?x` | a container comes and goes before anybody can look at it |
+//! | `?x` | a container starts and ends before it can be read |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
-//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | what came of an attempt |
-//! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>gone` `NAME>version=1.20.1` | its processes cannot be seen; are found late; are its image's; its cgroup is gone; its answer |
+//! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | the outcome of an attempt |
+//! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>gone` `NAME>version=1.20.1` | its processes are hidden; are found late; run its image; its cgroup is gone; the reply to its version query |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
 //! | `marked` | its deletion is requested; the kubelet's next list has it |
-//! | `config` `off` `observe` `enforce` `api-back` | what it says |
+//! | `config` `off` `observe` `enforce` `api-back` | the configuration is loaded; the mode changes; the API server responds again |
 //! | `2s` `500ms` | time passes |
 //! | `;` | earlier reports do not count |
 
@@ -51,7 +51,7 @@ use crate::{
     settings::{config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
-pub(super) struct Scene {
+pub(super) struct Scenario {
     stage: Stage,
     config: String,
     /// How many runs each container has had.
@@ -59,7 +59,7 @@ pub(super) struct Scene {
     namespace: NamespaceValues,
 }
 
-impl Scene {
+impl Scenario {
     pub(super) fn new(words: &str, config: &str) -> Self {
         let mut spec = pod(RestartPolicy::Never, &[]);
         spec.containers.clear();
@@ -109,7 +109,7 @@ impl Scene {
         self.stage.log
     }
 
-    pub(super) fn play(&mut self, word: &str) {
+    pub(super) fn apply(&mut self, word: &str) {
         if let Some(name) = word.strip_prefix('+') {
             self.start(name);
         } else if let Some(name) = word.strip_prefix('*') {
@@ -155,14 +155,14 @@ impl Scene {
             "all" => {
                 let containers = stage.spec.containers.iter();
                 let names: Vec<String> = containers.map(|found| found.name.clone()).collect();
-                self.play("pod");
-                self.play("+sandbox?");
+                self.apply("pod");
+                self.apply("+sandbox?");
                 for name in names {
                     self.start(&name);
                 }
                 // They run for long enough to hear a signal.
                 self.stage.now = self.stage.now + MIN_SIGNAL_AGE;
-                self.play("list");
+                self.apply("list");
             }
             time => stage.pass(crate::base::duration::parse(time).unwrap()),
         }

@@ -1,5 +1,5 @@
-//! Plays one life of a pod to an engine: the kubelet acts, the kernel tells
-//! of it, lists come, and whatever the engine asks to quit quits.
+//! Runs one scenario against an engine: the kubelet starts and ends containers, the kernel and the kubelet's lists
+//! report it, and each sidecar that the engine requests to quit quits.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Play,
+    Scenario,
     listed::{run, spec, status},
 };
 use crate::{
@@ -26,40 +26,40 @@ use crate::{
     settings::mode::Mode,
 };
 
-pub(super) struct Theatre<'play> {
-    play: &'play Play,
+pub(super) struct Simulation<'scenario> {
+    scenario: &'scenario Scenario,
     pub(super) kubelet: Kubelet,
     spec: Pod,
-    /// What the API output, oldest first, and how much of it is still listed.
+    /// The states of the API server, oldest first; `oldest` is the first that a list may still have.
     published: Vec<Vec<Option<Status>>>,
     oldest: usize,
-    /// What the kernel has yet to tell of each run whose cgroup exists.
+    /// The kernel's events that are still to come, for each run that has a cgroup.
     pending: BTreeMap<String, VecDeque<Event>>,
     stage: Option<Stage>,
-    /// Runs that were asked to quit, and did.
+    /// Runs that were requested to quit, and did.
     pub(super) asked: Vec<String>,
-    /// All of it, for a failure.
-    pub(super) story: Vec<String>,
+    /// Everything that happened, printed if the property fails.
+    pub(super) trace: Vec<String>,
 }
 
-impl Theatre<'_> {
-    pub(super) fn new(play: &Play) -> Theatre<'_> {
-        Theatre {
-            play,
-            kubelet: Kubelet::new(play.members.clone()),
-            spec: spec(&play.members),
-            published: vec![vec![None; play.members.len()]],
+impl Simulation<'_> {
+    pub(super) fn new(scenario: &Scenario) -> Simulation<'_> {
+        Simulation {
+            scenario,
+            kubelet: Kubelet::new(scenario.members.clone()),
+            spec: spec(&scenario.members),
+            published: vec![vec![None; scenario.members.len()]],
             oldest: 0,
             pending: BTreeMap::new(),
             stage: None,
             asked: Vec::new(),
-            story: Vec::new(),
+            trace: Vec::new(),
         }
     }
 
-    /// The bits of a run: whether its name is reported, whether its code is.
+    /// Whether the name of a run is reported, and whether its exit code is.
     fn reported(&self, at: usize) -> (bool, bool) {
-        let reported = &self.play.reported;
+        let reported = &self.scenario.reported;
         reported[(at * 3 + self.kubelet.members[at].runs) % reported.len()]
     }
 
@@ -71,9 +71,9 @@ impl Theatre<'_> {
         let member = &self.kubelet.members[at];
         let number = member.runs - 1;
         if let (Happened::Began(_), Some(before)) = (happened, number.checked_sub(1)) {
-            // The runtime has done away with it before.
+            // The runtime has removed the run before it.
             let before = run(member, before);
-            self.tell_all_of(&before);
+            self.deliver_all_of(&before);
         }
         let member = &self.kubelet.members[at];
         let run = run(member, number);
@@ -85,14 +85,14 @@ impl Theatre<'_> {
                 let started = Event::container(key.clone(), ContainerChange::Started { name });
                 let executed = Event::container(key.clone(), ContainerChange::Executed);
                 self.pending.insert(run, [started, executed].into());
-                self.tell(Event::container(key, ContainerChange::Appeared));
+                self.deliver(Event::container(key, ContainerChange::Appeared));
             }
             Happened::Lost(_) => {
                 self.pending.insert(
                     run,
                     [Event::container(key.clone(), ContainerChange::Gone)].into(),
                 );
-                self.tell(Event::container(key, ContainerChange::NotStarted));
+                self.deliver(Event::container(key, ContainerChange::NotStarted));
             }
             Happened::Ended(_, code) => {
                 let status = code.map_or(ExitStatus::Signal(9), ExitStatus::Code);
@@ -105,21 +105,21 @@ impl Theatre<'_> {
                 // A run that ended before it was observed never started.
                 self.pending
                     .insert(run, ended.into_iter().chain([gone]).collect());
-                self.tell(Event::container(key, ContainerChange::Exited));
+                self.deliver(Event::container(key, ContainerChange::Exited));
             }
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn deliver(&mut self, event: Event) {
         if let Some(stage) = &mut self.stage {
-            self.story.push(short(&event));
+            self.trace.push(short(&event));
             stage.send(event);
             self.answer();
         }
     }
 
-    /// The next that the kernel has to tell of one run.
-    fn tell_of(&mut self, run: &str) {
+    /// Delivers the next event of one run.
+    fn deliver_next_of(&mut self, run: &str) {
         let reported = self.pending.get_mut(run).and_then(VecDeque::pop_front);
         if matches!(
             reported,
@@ -131,22 +131,22 @@ impl Theatre<'_> {
             self.pending.remove(run);
         }
         if let Some(event) = reported {
-            self.tell(event);
+            self.deliver(event);
         }
     }
 
-    /// All that the kernel has to tell of one run.
-    fn tell_all_of(&mut self, run: &str) {
+    /// Delivers all pending events of one run.
+    fn deliver_all_of(&mut self, run: &str) {
         while self
             .pending
             .get(run)
             .is_some_and(|events| !events.is_empty())
         {
-            self.tell_of(run);
+            self.deliver_next_of(run);
         }
     }
 
-    /// The kubelet gives the list that is `newer` statuses newer than the last.
+    /// Delivers a list that is `newer` states newer than the last one.
     fn list(&mut self, newer: usize) {
         let Some(stage) = &mut self.stage else { return };
         self.oldest += newer;
@@ -155,21 +155,23 @@ impl Theatre<'_> {
             container.status = status.clone();
         }
         let reported = self.published[self.oldest].iter();
-        let reported = reported.zip(&self.play.members).map(|(status, member)| {
-            let state = status.as_ref().map(|status| status.state);
-            format!("{} {state:?}", member.name)
-        });
-        self.story
+        let reported = reported
+            .zip(&self.scenario.members)
+            .map(|(status, member)| {
+                let state = status.as_ref().map(|status| status.state);
+                format!("{} {state:?}", member.name)
+            });
+        self.trace
             .push(format!("list: {}", reported.collect::<Vec<_>>().join(", ")));
         stage.spec = self.spec.clone();
         stage.list();
         self.answer();
     }
 
-    /// Sidecars that are asked to quit do.
+    /// Each sidecar that is requested to quit quits.
     fn answer(&mut self) {
         let stage = self.stage.as_mut().unwrap();
-        if self.play.by_hand {
+        if self.scenario.manual {
             stage.order(Verb::Quit { force: false });
         }
         let attempts = std::mem::take(&mut stage.attempts);
@@ -182,12 +184,12 @@ impl Theatre<'_> {
                 .position(|member| member.runs > 0 && run(member, member.runs - 1) == asked)
                 .unwrap();
             let member = &self.kubelet.members[at];
-            self.story.push(format!("asked: {asked} {step}"));
-            let story = || self.story.join("\n");
-            assert!(self.kubelet.is_finished(), "too early\n{}", story());
-            assert!(member.runs_now(), "the request was pointless\n{}", story());
+            self.trace.push(format!("requested: {asked} {step}"));
+            let trace = || self.trace.join("\n");
+            assert!(self.kubelet.is_finished(), "too early\n{}", trace());
+            assert!(member.runs_now(), "the request was pointless\n{}", trace());
             let quits = !member.is_app && !member.restarts_after(0);
-            assert!(quits, "it would come back\n{}", story());
+            assert!(quits, "it would come back\n{}", trace());
             self.asked.push(asked.clone());
             self.stage
                 .as_mut()
@@ -200,7 +202,7 @@ impl Theatre<'_> {
 
     /// The agent starts on a node where these containers are.
     fn start(&mut self) {
-        // What ended before the start is only seen to be gone.
+        // The agent only observes that what ended before its start is gone.
         for events in self.pending.values_mut() {
             events.retain(|event| {
                 !matches!(
@@ -215,15 +217,15 @@ impl Theatre<'_> {
                 )
             });
         }
-        let mode = if self.play.by_hand {
+        let mode = if self.scenario.manual {
             Mode::Observe
         } else {
             Mode::Enforce
         };
         self.stage = Some(Stage::new(mode, self.spec.clone()));
-        self.tell(Event::PodAppeared(uid()));
+        self.deliver(Event::PodAppeared(uid()));
         for run in self.pending.keys().cloned().collect::<Vec<_>>() {
-            self.tell(Event::container(key(&run), ContainerChange::Appeared));
+            self.deliver(Event::container(key(&run), ContainerChange::Appeared));
         }
         for at in 0..self.kubelet.members.len() {
             let member = &self.kubelet.members[at];
@@ -245,7 +247,7 @@ impl Theatre<'_> {
                 let key = key(&run);
                 let executed = Event::container(key.clone(), ContainerChange::Executed);
                 self.pending.insert(run, [executed].into());
-                self.tell(Event::container(key, ContainerChange::Started { name }));
+                self.deliver(Event::container(key, ContainerChange::Started { name }));
             }
         }
     }
@@ -256,13 +258,13 @@ impl Theatre<'_> {
         moves
     }
 
-    pub(super) fn perform(&mut self) {
+    pub(super) fn run_all(&mut self) {
         let mut restarting = false;
-        for (number, (what, age)) in self.play.picks.iter().enumerate() {
+        for (number, (what, age)) in self.scenario.picks.iter().enumerate() {
             restarting = self.kubelet.restarts_all() || restarting && !self.kubelet.is_settled();
             if self.stage.is_none() && restarting {
                 self.oldest = self.published.len();
-            } else if self.stage.is_none() && number >= self.play.start {
+            } else if self.stage.is_none() && number >= self.scenario.start {
                 self.oldest = self.oldest.min(self.published.len() - 1);
                 self.start();
             }
@@ -271,16 +273,16 @@ impl Theatre<'_> {
                 None => self.moves_without_losses(),
             };
             let mut runs = self.pending.iter().filter(|(_, events)| !events.is_empty());
-            let tellings = runs.clone().count();
-            match what % (moves.len() + tellings + 1) {
+            let deliverable = runs.clone().count();
+            match what % (moves.len() + deliverable + 1) {
                 at if at < moves.len() => {
                     let happened = self.kubelet.make(moves[at]);
                     self.happen(happened);
                 }
-                at if at < moves.len() + tellings => {
+                at if at < moves.len() + deliverable => {
                     let (run, _) = runs.nth(at - moves.len()).unwrap();
                     let run = run.clone();
-                    self.tell_of(&run);
+                    self.deliver_next_of(&run);
                 }
                 _ if self.stage.is_some() => self.list(age % (self.published.len() - self.oldest)),
                 _ => {}
@@ -291,7 +293,7 @@ impl Theatre<'_> {
 
     fn finish(&mut self, mut restarting: bool) {
         let mut steps = 0;
-        while (self.play.to_the_end || self.stage.is_none() && restarting)
+        while (self.scenario.to_the_end || self.stage.is_none() && restarting)
             && let Some(next) = self.moves_without_losses().last()
         {
             let happened = self.kubelet.make(*next);
@@ -304,21 +306,21 @@ impl Theatre<'_> {
             self.start();
         }
         for run in self.pending.keys().cloned().collect::<Vec<_>>() {
-            self.tell_all_of(&run);
+            self.deliver_all_of(&run);
         }
-        // Whatever is asked for is answered with the truth from now on.
+        // Lists are current from now on.
         for _ in 0..4 {
             self.list(self.published.len() - 1 - self.oldest);
             self.stage.as_mut().unwrap().pass(Duration::from_secs(10));
             self.answer();
             for run in self.pending.keys().cloned().collect::<Vec<_>>() {
-                self.tell_all_of(&run);
+                self.deliver_all_of(&run);
             }
         }
     }
 }
 
-/// An event in a few words, for a failure's story.
+/// An event in a few words, for a failure's trace.
 fn short(event: &Event) -> String {
     match event {
         Event::Container {
