@@ -1,12 +1,12 @@
 //! `usher check`: judges facts about a node.
 //!
-//! A check is a question with its answer: the observation, the reason why it matters, and the command that fixes it. The
-//! CLI collects the facts by trying things. A failed check means that a capability of usher does not work, a warning that
-//! it is limited. A check that could not be made is skipped, with the reason.
+//! A check is a question with its answer: the observation, the reason why it matters, and the command that fixes it.
+//! The CLI collects the facts with probes. A failed check means that a capability of usher does not work, a warning
+//! means that it is limited. A check that could not be made is skipped, with the reason.
 //!
 //! The id of a check never changes. It is in `-o json` and a heading of `docs/check.md`.
 
-/// The questions of a module, by category: constant, id, title, and what fails otherwise.
+/// Defines the questions of a module by category: constant, id, title, and the consequence of a bad answer.
 macro_rules! questions {
     ($($category:ident { $($name:ident = $id:literal, $title:literal, $why:literal;)+ })+) => {
         $($(const $name: Question = Question {
@@ -76,7 +76,7 @@ impl Category {
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     Ok,
-    /// It could not be made, or does not apply.
+    /// The check could not be made, or does not apply.
     Skipped,
     /// A capability of usher is limited.
     Warning,
@@ -109,7 +109,7 @@ pub struct Check {
     /// The command, or the value of the chart, that fixes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
-    /// The command that prints what the check means.
+    /// The command that prints the documentation of the check.
     pub docs: String,
 }
 
@@ -163,7 +163,7 @@ pub fn questions() -> impl Iterator<Item = &'static Question> {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checks {
-    /// One for each question, in their order.
+    /// One check for each question, in the order of the questions.
     pub checks: Vec<Check>,
     pub count: Count,
 }
@@ -198,7 +198,7 @@ impl Count {
         count
     }
 
-    /// The exit code: 1 after a failed check. A warning does not fail.
+    /// The exit code is 1 if a check failed. A warning does not change it.
     pub const fn exit_code(&self) -> u8 {
         (self.failed > 0) as u8
     }

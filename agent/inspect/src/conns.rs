@@ -4,8 +4,8 @@
 //! [`Scene::judge`] joins them to rows, [`Conns`] is the report with these rows, and [`Filter`] selects from it. `owner`
 //! finds the container of a socket, and `via` the path of a connection.
 //!
-//! A list of sockets is not a consistent snapshot, and parts of it may be missing. Nothing is guessed: what does not follow
-//! from the list is unknown, with the reason in [`Why`].
+//! A list of sockets is not a consistent snapshot, and parts of it may be missing. Nothing is guessed: a path that does
+//! not follow from the list is unknown, with the reason in [`Why`].
 
 mod filter;
 mod owner;
@@ -54,9 +54,9 @@ pub struct Container {
 pub struct Scene {
     /// The sockets, at most [`MAX_SOCKETS`].
     pub sockets: Vec<Socket>,
-    /// Sockets are missing, so the absence of the other end of a connection proves nothing.
+    /// Whether sockets are missing. If so, the absence of the other end of a connection proves nothing.
     pub is_partial: bool,
-    /// The file descriptors of some processes could not be read.
+    /// Whether the file descriptors of some processes could not be read.
     pub is_blind: bool,
     pub containers: Vec<Container>,
     pub processes: Vec<Process>,

@@ -1,9 +1,9 @@
 //! Diagnosis of one pod: what happened in it, what is wrong between an app and its mesh, and the command that fixes it.
 //!
-//! [`Case`] holds everything known about the pod: the kubelet's [`Facts`], what the kernel shows and what usher decided
-//! ([`Seen`]), and the agent's own plan. Each module of `finding` has one rule that returns a [`Finding`]
-//! with its evidence; [`explain`] adds the pod's timeline. A rule decides on data, never on a text for people, and never guesses: where the
-//! node cannot show something, the finding says so.
+//! [`Case`] holds all data about the pod: the kubelet's [`Facts`], the kernel's data and usher's decisions ([`Seen`]),
+//! and the agent's own plan. Each module of `finding` has one rule that returns a [`Finding`] with its evidence;
+//! [`explain`] adds the pod's timeline. A rule decides on data, never on display text, and never guesses: a finding
+//! names the data that the node does not have.
 
 mod case;
 mod certificate;

@@ -27,7 +27,7 @@ pub enum NotOne {
     )]
     None {
         selector: String,
-        /// All pods of the node.
+        /// All pods of the node, for the error text.
         pods: Vec<String>,
     },
     #[error("{selector:?} matches several pods: {}", listed(.pods))]

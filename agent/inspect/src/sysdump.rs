@@ -1,7 +1,7 @@
 //! The layout of a sysdump, the redaction of secrets, and the manifest.
 //!
-//! A sysdump has the documents of the read commands, as `-o json` prints them, and some files of the node. Everything passes
-//! [`Redaction`], which walks whole documents whatever command they come from, so a new command cannot forget it. The
+//! A sysdump has the documents of the read commands, as `-o json` prints them, and some files of the node. All content
+//! passes [`Redaction`], which processes whole documents of any command, so a new command cannot bypass it. The
 //! manifest lists missing files with the reason, and counts redactions by rule without quoting them.
 
 mod key;

@@ -91,7 +91,7 @@ impl Host {
     }
 }
 
-/// A packet filter. A packet matches if every list that is not empty has a value that matches.
+/// A packet filter. A packet matches if each non-empty list contains a matching value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub interfaces: Vec<u32>,

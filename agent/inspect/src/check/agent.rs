@@ -1,4 +1,4 @@
-//! The agent of the node, by its own report, and tables in pods without an agent.
+//! Checks of the node's agent, from its own report, and of tables that remain in pods without an agent.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ questions! {
     }
 }
 
-/// The agent requests the list every five minutes at least.
+/// Maximum age of the list. The agent requests it at least every five minutes.
 const STALE: Duration = Duration::from_secs(11 * 60);
 
 /// The facts about the agent.
@@ -77,40 +77,40 @@ pub struct Found {
 pub struct Agent {
     pub version: String,
     pub up: Duration,
-    /// The conditions that it needs to be ready.
+    /// Conditions that must become true before the agent is ready.
     pub waits: Vec<String>,
-    /// The mode of each capability, and for how long it has applied.
+    /// The mode of each capability, and how long it has been in effect.
     pub modes: Vec<(&'static str, Mode, Option<Duration>)>,
-    /// Why it only observes although a mode is set to enforce.
+    /// Why the agent only observes although a mode is set to enforce.
     pub limit: Option<Limit>,
     /// The age of the kubelet's last list.
     pub listed: Option<Duration>,
     pub node: Watch,
-    /// The Namespaces that cannot be read, a line for each.
+    /// The Namespaces that the agent cannot read, one line each.
     pub unread_namespaces: Vec<String>,
     pub plugin: Plugin,
     pub samples: Vec<Sample>,
 }
 
-/// The watch on the own Node.
+/// The agent's watch of its own Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     /// The agent runs without an API server.
     Off,
     /// The time since the last message.
     Alive(Option<Duration>),
-    /// The time since it broke.
+    /// The time since the watch failed.
     Broken(Option<Duration>),
 }
 
 /// The plugin's binary on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plugin {
-    /// The file of the agent's image.
+    /// The binary equals the one in the agent's image.
     Same,
     Other,
     Absent,
-    /// It cannot be compared, for this reason.
+    /// The binary cannot be compared, for this reason.
     Unknown(String),
 }
 
@@ -390,7 +390,7 @@ fn tables(tables: &Result<Vec<String>, String>) -> Check {
     }
 }
 
-/// To the second.
+/// Formats a duration in whole seconds.
 fn written(time: Duration) -> impl std::fmt::Display {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
 }

@@ -24,9 +24,9 @@ questions! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needed {
     pub name: &'static str,
-    /// The function that needs it.
+    /// The feature that needs the capability.
     pub purpose: &'static str,
-    /// usher also works without it.
+    /// Whether usher works without the capability.
     pub is_optional: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Found {
 pub struct Processes {
     /// The number of their network namespaces.
     pub namespaces: usize,
-    /// Processes that this one may not inspect, except the node's first one, which some machines hide even from root.
+    /// Processes that this process cannot inspect. PID 1 is excluded: some machines hide it even from root.
     pub hidden: usize,
     /// Processes of pods without a pid in this pid namespace.
     pub outside: usize,

@@ -17,7 +17,7 @@ questions! {
     }
 }
 
-/// The first kubelet with native sidecars by default.
+/// The first kubelet version that enables native sidecars by default.
 const NATIVE_SINCE: (u32, u32) = (1, 29);
 
 /// The facts about the node's pods.

@@ -48,7 +48,7 @@ pub struct Found {
     /// The directory of CNI plugins.
     pub bin_dir: String,
     pub bin_writable: Result<(), String>,
-    /// The names of the files there.
+    /// Names of the files in `bin_dir`.
     pub programs: BTreeSet<String>,
     /// The chart's preset for this node.
     pub platform: Option<&'static str>,
@@ -89,7 +89,7 @@ pub fn judge(found: Option<&Found>) -> Vec<Check> {
     vec![directory, programs(found, &chain), first, entry]
 }
 
-/// `chain`: the plugins that the runtime calls.
+/// Judges `chain`, the plugins that the runtime calls.
 fn programs(found: &Found, chain: &[String]) -> Check {
     let dir = &found.bin_dir;
     let is_foreign = |name: &&String| *name != PLUGIN;
@@ -111,14 +111,14 @@ fn programs(found: &Found, chain: &[String]) -> Check {
     }
 }
 
-/// The agent lacks the capability to write in a directory of another user.
+/// The fix for a directory of another user: the agent has no capability to write there.
 fn owner(dir: &str) -> String {
     format!(
         "on the node: chown root:root and chmod u+rwx the directory that is mounted at {dir}, mounted without readOnly; for another directory: --set cni.confDir=DIR,cni.binDir=DIR"
     )
 }
 
-/// The first file, the entry in it, and the plugins that it names.
+/// Judges the first file and usher's entry in it; returns the plugins that the file names too.
 fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Vec<String>) {
     let files: Vec<(&str, &str)> = files
         .iter()
@@ -192,7 +192,7 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
             "kubectl rollout restart -n usher ds/usher: the agent moves it to the end",
         ),
         (State::Repeated { count }, _) => ENTRY.failed(format!("{count} times in {name}"), soon),
-        // An agent with other settings wrote it.
+        // An agent with other settings wrote this entry.
         (State::Stale, Wanted::Unknown) => {
             ENTRY.ok(format!("in {name}, with other settings than this process"))
         }

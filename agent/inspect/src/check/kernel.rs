@@ -1,4 +1,4 @@
-//! The features of the node's kernel, each by trying it.
+//! Checks of the kernel's features, by the result of a probe for each.
 
 use super::{Check, Question};
 
@@ -40,9 +40,9 @@ questions! {
     }
 }
 
-/// The pod's directory and those of its containers, with room for restarts.
+/// inotify watches of one pod: its directory and those of its containers, with room for restarts.
 const WATCHES_OF_POD: u64 = 8;
-/// The agent's other watches.
+/// The agent's watches that do not depend on pods.
 const OWN_WATCHES: u64 = 64;
 /// The kubelet's default limit of pods.
 const USUAL_PODS: u64 = 110;
@@ -50,20 +50,20 @@ const USUAL_PODS: u64 = 110;
 const OLDEST: (u32, u32) = (5, 3);
 const TESTED: (u32, u32) = (6, 1);
 
-/// The result of a try, or its error.
+/// The result of a probe.
 pub type Tried = Result<(), String>;
 
 #[derive(Debug, Clone)]
 pub struct Found {
     /// As `uname -r` prints it.
     pub release: String,
-    /// The results in a new network namespace.
+    /// The results of probes in a new network namespace.
     pub netns: Result<Network, String>,
     /// Opening a process and waiting for its end.
     pub pidfd: Tried,
     /// Whether the kernel reported the exit code of that process.
     pub exit: Result<bool, String>,
-    /// A group with permission events for execs.
+    /// A fanotify group with permission events for execs.
     pub fanotify: Result<(), Lack>,
     pub inotify: Tried,
     pub limits: Limits,
@@ -71,14 +71,14 @@ pub struct Found {
     pub pods: Option<u64>,
 }
 
-/// The results in a network namespace.
+/// The results of probes in a network namespace.
 #[derive(Debug, Clone)]
 pub struct Network {
     /// The table of a hold.
     pub table: Tried,
     /// A rule that logs packets, and a reader.
     pub log: Tried,
-    /// `queue` of nftables, or else of iptables, and a reader.
+    /// `queue` of nftables, or of iptables if nftables has none, and a reader.
     pub queue: Tried,
     pub queue_kind: Option<&'static str>,
     pub sockets: Result<bool, String>,

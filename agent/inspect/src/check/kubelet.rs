@@ -1,4 +1,4 @@
-//! The kubelet: the result of a request for its pods.
+//! Checks of the kubelet, by the result of a request for its pods.
 
 use super::{Check, Question};
 
@@ -16,7 +16,7 @@ pub struct Found {
     pub url: String,
     /// The path of the token.
     pub token: String,
-    /// The path of the certificates that the kubelet's must match.
+    /// The path of the CA certificates that verify the kubelet's certificate.
     pub ca: String,
     pub pods: Result<Listed, Refusal>,
 }
@@ -24,9 +24,9 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     pub pods: usize,
-    /// The pods that usher does not manage, since they are invalid or too large.
+    /// The number of pods that usher does not manage, because they are invalid or too large.
     pub skipped: usize,
-    /// Why one of them is skipped.
+    /// Why usher skips one of these pods.
     pub example: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub enum Cause {
     Setting,
     /// The token cannot be read.
     Token,
-    /// The certificates that the kubelet's must match cannot be used.
+    /// The CA certificates that verify the kubelet's certificate cannot be used.
     Trust,
     Connect,
     /// The kubelet's certificate is expired, or not valid yet.

@@ -43,7 +43,7 @@ pub enum Bundles {
     Off,
     Seen(u64),
     Absent,
-    /// They are not visible, for this reason.
+    /// The bundles are not visible, for this reason.
     Hidden(String),
 }
 
@@ -55,7 +55,7 @@ pub struct Found {
     pub bundles: Bundles,
     pub run_dir: String,
     pub run_dir_writable: Result<(), String>,
-    /// The number of own recipes in the configuration file; None without a file.
+    /// The number of custom recipes in the configuration file; None without a file.
     pub config: Result<Option<usize>, String>,
     pub config_path: String,
 }

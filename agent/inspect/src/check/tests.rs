@@ -19,7 +19,7 @@ fn of(checks: &[Check], id: &str) -> Check {
     found.cloned().unwrap_or_else(|| panic!("no {id}"))
 }
 
-/// The result of a check, and its fix.
+/// The outcome of a check, and its fix.
 fn says(checks: &[Check], id: &str) -> (Outcome, String) {
     let check = of(checks, id);
     (check.outcome, check.mend.unwrap_or_default())
@@ -50,7 +50,7 @@ fn each_question_is_explained_once() {
     assert!(unknown.is_empty(), "docs/check.md explains {unknown:?}");
 }
 
-/// Every fact that a check may have an error for, with this text as the error.
+/// The checks for each fact that can have an error, with `text` as the error.
 fn failing(text: &str) -> Vec<Vec<Check>> {
     let error = || text.to_owned();
     let kernel = |change: &dyn Fn(&mut kernel::Found)| {
@@ -182,7 +182,7 @@ fn text_for_people() {
     assert_eq!((&short[0][..], &short[6][..]), ("node", sum));
 }
 
-/// The last line and the exit code, by the results of the checks.
+/// The summary line and the exit code for each combination of outcomes.
 #[test]
 fn summary_and_exit_code() {
     let question = questions().next().unwrap();

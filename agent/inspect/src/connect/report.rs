@@ -23,7 +23,7 @@ pub struct Connection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     pub attempts: Vec<Attempt>,
-    /// What may be missing, and why.
+    /// Data that may be missing, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub struct Attempt {
     /// The path of the connection through the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Way>,
-    /// What followed where a sidecar accepted the connection.
+    /// The reaction of the sidecar that accepted the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaction: Option<Reaction>,
 }
@@ -62,11 +62,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reaction {
-    /// It closed the connection: the destination does not accept it, or a policy rejects it.
+    /// The sidecar closed the connection: the destination does not accept it, or a policy rejects it.
     Closed,
-    /// It keeps the connection open.
+    /// The sidecar keeps the connection open.
     Open,
-    /// It has sent data, so the destination has.
+    /// The sidecar sent data, so the destination replied.
     Data,
 }
 
@@ -82,7 +82,7 @@ impl Outcome {
         }
     }
 
-    /// What the outcome means, and where to look.
+    /// The meaning of the outcome, and where to look for the cause.
     const fn meaning(self) -> Option<&'static str> {
         match self {
             Self::Connected => None,

@@ -15,7 +15,7 @@ pub struct Conns {
     /// `namespace/name`, or the UID.
     pub pod: String,
     pub uid: String,
-    /// The pod uses the node's network namespace. Only sockets that are certainly the pod's are listed.
+    /// Whether the pod uses the node's network namespace. If so, only sockets that are certainly the pod's are listed.
     #[serde(default)]
     pub host_network: bool,
     pub containers: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Conns {
     pub unbound: usize,
     /// Number of sockets that belong to no container of the pod, or to an unknown one.
     pub unattributed: usize,
-    /// What may be missing, and why.
+    /// Data that may be missing, with the reason.
     #[serde(default)]
     pub gaps: Vec<String>,
 }

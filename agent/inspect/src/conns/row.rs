@@ -18,7 +18,7 @@ pub struct Row {
     pub local: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
-    /// The socket is bound to an IPv6 address and accepts IPv4 too.
+    /// Whether the socket is bound to an IPv6 address and accepts IPv4 too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub both_families: bool,
     /// The accept queue of a listener.
@@ -48,7 +48,7 @@ pub struct Row {
     pub timer: Option<RunningTimer>,
     /// Retransmissions of the oldest unacknowledged data.
     pub retransmits: u8,
-    /// Retransmitted packets since the connection exists.
+    /// Retransmitted packets since the connection was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_retransmits: Option<u32>,
     /// Smoothed round-trip time in microseconds.

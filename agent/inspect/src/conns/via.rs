@@ -54,7 +54,7 @@ pub enum Why {
     Closed,
     /// A process with unreadable file descriptors may hold one end.
     Unseen,
-    /// The other end is in this namespace, and closed.
+    /// The other end is a closed socket in this namespace.
     OtherEndClosed,
     /// The connection is closing, and the other end may have been in this namespace.
     OtherEndGone,
@@ -62,7 +62,7 @@ pub enum Why {
     Partial,
     /// The kernel gave some redirected connections another source port; this may be one of them.
     Renumbered,
-    /// A datagram socket does not show where its datagrams are redirected.
+    /// The kernel does not report where the datagrams of a socket are redirected.
     Datagrams,
 }
 
@@ -190,7 +190,7 @@ impl<'a> ConnectionIndex<'a> {
         self.without_other_end(socket)
     }
 
-    /// The app and its peer are both in this namespace.
+    /// The path of a connection whose two ends are both in this namespace.
     fn local_peer(&self, place: usize, other: usize) -> Via {
         let socket = &self.scene.sockets[place];
         let owner = self.owners[other];

@@ -1,4 +1,4 @@
-//! One query, and what its reply says
+//! One query and its parsed reply
 //! ([RFC 1035, section 4](https://www.rfc-editor.org/rfc/rfc1035#section-4)).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,18 +20,18 @@ pub struct Query {
     pub record: RecordType,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub outcome: Outcome,
     pub addresses: Vec<IpAddr>,
-    /// The name that the queried one is an alias of.
+    /// The canonical name, if the queried name is an alias.
     pub alias_of: Option<String>,
     /// The reply did not fit into a datagram.
     pub is_truncated: bool,
 }
 
-/// Bytes that are no reply to the query.
+/// The bytes are not a reply to the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("the reply is not a DNS message")]
@@ -91,7 +91,7 @@ impl Query {
         })
     }
 
-    /// The addresses of the name or of what it is an alias of, and that name.
+    /// Follows aliases, and returns the addresses and the canonical name.
     fn records(&self, packet: &Packet<'_>, name: WireName<'_>) -> (Vec<IpAddr>, Option<String>) {
         let mut owner = name.into_owned();
         let mut alias_of = None;
@@ -127,7 +127,7 @@ impl Query {
     }
 }
 
-/// Names are equal in any case; a server may return the one of its zone.
+/// DNS names are case-insensitive; a server may reply with the spelling of its zone.
 fn is_same(one: &WireName<'_>, other: &WireName<'_>) -> bool {
     one.to_string().eq_ignore_ascii_case(&other.to_string())
 }

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// A name that a query can contain. A final dot keeps the search domains from being tried.
+/// A name that a query can contain. A final dot disables the search domains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 
@@ -46,7 +46,7 @@ impl Name {
         self.0.strip_suffix('.').unwrap_or(&self.0)
     }
 
-    /// Whether the name is the pod itself, which no server is queried about.
+    /// Whether the name is the pod's loopback, for which no server is queried.
     pub fn is_localhost(&self) -> bool {
         let name = self.relative().to_ascii_lowercase();
         name == "localhost" || name.ends_with(".localhost")

@@ -96,7 +96,7 @@ pub enum Outcome {
     ServerFailure,
     /// REFUSED.
     QueryRefused,
-    /// Another code than these.
+    /// Any other response code.
     OtherError,
     Timeout,
     /// The host rejects the port: nothing listens there, or a rule rejects it.
@@ -107,7 +107,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the server knows the name, or knows that there is none: no other server is queried.
+    /// Whether the reply settles that the name exists or does not exist, so that no other server is queried.
     pub const fn is_definite(self) -> bool {
         matches!(self, Self::Addresses | Self::NoAddresses | Self::NoSuchName)
     }

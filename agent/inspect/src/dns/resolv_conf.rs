@@ -28,7 +28,7 @@ pub struct ResolvConf {
 }
 
 impl Default for ResolvConf {
-    /// Without a file.
+    /// The settings without a file.
     fn default() -> Self {
         Self {
             servers: Vec::new(),
@@ -41,7 +41,7 @@ impl Default for ResolvConf {
 }
 
 impl ResolvConf {
-    /// Reads a file. Like the C library it skips lines that it does not know, and queries the pod itself without a server.
+    /// Reads a file. Like the C library, skips unknown lines, and queries loopback if no server is given.
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
         for line in text.lines() {

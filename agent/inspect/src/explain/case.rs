@@ -1,4 +1,4 @@
-//! One pod with everything known about it, and the questions that all rules ask.
+//! All data about one pod, with the queries that the rules share.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::{
     seen::{Process, Seen},
 };
 
-/// The name that Istio gives its proxy. No other container makes a pod one of Istio's.
+/// The name that Istio gives its proxy. Only a container with this name marks a pod as part of an Istio mesh.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
 
 #[derive(Debug)]
@@ -96,13 +96,13 @@ impl<'pod> Case<'pod> {
         container.map_or(self.pod.restart_policy, |found| self.pod.policy_of(found))
     }
 
-    /// Whether the pod's work ends: no app restarts after every exit code.
+    /// Whether the pod finishes: no app restarts after every exit code.
     pub(super) fn finishes(&self) -> bool {
         let mut apps = self.apps().peekable();
         apps.peek().is_some() && apps.all(|app| self.policy(&app.name) != RestartPolicy::Always)
     }
 
-    /// The end of a container that does not restart.
+    /// The last run of a container that does not restart.
     pub(super) fn ended_for_good(&self, container: &'pod Container) -> Option<&'pod Ended> {
         let State::Ended(ended) = &container.status.state else {
             return None;
@@ -117,18 +117,18 @@ impl<'pod> Case<'pod> {
         (verdict == Verdict::EndedForGood).then_some(ended)
     }
 
-    /// The ends of all apps, once all of them ended for good.
+    /// The last runs of all apps, once all apps finished.
     pub(super) fn ends(&self) -> Option<Vec<&'pod Ended>> {
         let ends: Option<Vec<_>> = self.apps().map(|app| self.ended_for_good(app)).collect();
         ends.filter(|ends| !ends.is_empty())
     }
 
-    /// When the last app ended, once all of them ended for good.
+    /// When the last app ended, once all apps finished.
     pub(super) fn finished_ms(&self) -> Option<u64> {
         self.ends()?.iter().filter_map(|end| end.finished_ms).max()
     }
 
-    /// Whether the kubelet has ended the pod as a whole, or is about to.
+    /// Whether the pod is in a terminal phase or is being deleted.
     pub(super) fn is_over(&self) -> bool {
         self.pod.terminal.is_some() || self.pod.deleting
     }
@@ -195,7 +195,7 @@ impl<'pod> Case<'pod> {
         format!("metadata:\n  annotations:\n    {key}: \"{value}\"")
     }
 
-    /// The place of the setting that excludes the pod from a capability.
+    /// The setting that excludes the pod from a capability, and where it is.
     pub(super) fn opt_out(&self, key: &'static str) -> String {
         match self.facts.annotation(key) {
             Some(value) => format!("metadata.annotations[{key}] = {value:?}"),

@@ -41,7 +41,7 @@ struct AltName {
 }
 
 impl Certificate {
-    /// Parses the response of the admin port: the first certificate of each chain. Others are not the proxy's own.
+    /// Parses the response of the admin port. Only the first certificate of each chain is the proxy's own.
     pub fn parse_all(body: &[u8]) -> Vec<Self> {
         let certs = serde_json::from_slice::<Certs>(body);
         let entries = certs.map(|certs| certs.certificates).unwrap_or_default();

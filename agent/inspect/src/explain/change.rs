@@ -1,4 +1,4 @@
-//! What would change the pod: the node's mode, an opt-out, or an event that usher waits for.
+//! Changes that would affect the pod: the node's mode, an opt-out, or an event that usher waits for.
 
 use serde::{Deserialize, Serialize};
 use usher_core::{
@@ -45,7 +45,7 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
                 case.facts.namespace
             ),
         )),
-        // usher is not made for these.
+        // usher does not manage such pods.
         Some(
             NotApplicable::NeverFinishes { .. }
             | NotApplicable::NativeOnly { .. }
@@ -60,7 +60,7 @@ pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
             "usher holds its apps' connections until its sidecar is ready",
             format!("remove {}", case.opt_out(annotation::HOLD)),
         )),
-        // No annotation makes usher hold this pod.
+        // No annotation can enable a hold of this pod.
         Some(_) => None,
     };
     let helper = match &plan.not_ours {

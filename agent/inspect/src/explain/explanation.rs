@@ -1,4 +1,4 @@
-//! The explanation of one pod: all that `usher explain` shows.
+//! The explanation of one pod: the whole output of `usher explain`.
 
 use serde::{Deserialize, Serialize};
 use usher_core::{
@@ -51,12 +51,12 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<Stuck>,
     pub changes: Vec<Change>,
-    /// The kubelet no longer lists the pod, so this has only what usher recorded.
+    /// Whether the kubelet no longer lists the pod, so that the explanation has only usher's records.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_gone: bool,
     /// The worst first.
     pub findings: Vec<Finding>,
-    /// What could not be inspected.
+    /// Data that could not be read.
     pub unseen: Vec<String>,
 }
 
@@ -110,8 +110,8 @@ pub fn needs_kubelet_version(facts: &Facts) -> bool {
 }
 
 impl Explanation {
-    /// The explanation of a pod that the kubelet no longer lists, by the decisions about it, the oldest first; None without
-    /// any.
+    /// The explanation of a pod that the kubelet no longer lists, from usher's decisions, oldest first; None without
+    /// decisions.
     pub fn of_gone_pod(now_ms: u64, entries: &[Entry]) -> Option<Self> {
         let last = entries.last()?;
         let (namespace, name) = last.pod.split_once('/').unwrap_or(("", &last.pod));
@@ -146,7 +146,7 @@ impl Explanation {
         })
     }
 
-    /// The finding that says why a stuck pod does not end.
+    /// The finding that explains why a stuck pod does not end.
     pub fn cause(&self) -> Option<&Finding> {
         self.stuck.as_ref()?;
         let mut findings = self.findings.iter();

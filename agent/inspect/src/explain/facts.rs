@@ -1,5 +1,5 @@
-//! What a diagnosis needs from the kubelet's description of one pod. It is more than [`usher_core::pod::spec::Pod`], which
-//! the agent keeps for every pod.
+//! The kubelet's data about one pod that a diagnosis needs. It is more than [`usher_core::pod::spec::Pod`], which the
+//! agent keeps for every pod.
 //!
 //! Parsing is lenient: a field that is missing or has another type counts as absent, since explain is for broken pods.
 //! Nothing here panics on any input.
@@ -29,9 +29,9 @@ pub struct Facts {
     /// When the kubelet accepted the pod.
     pub started_ms: Option<u64>,
     pub deletion_ms: Option<u64>,
-    /// From the pod's start.
+    /// Counted from the pod's start.
     pub active_deadline: Option<Duration>,
-    /// The containers share a pid namespace.
+    /// Whether the containers share a pid namespace.
     pub shares_processes: bool,
     /// Init containers and native sidecars, in order.
     pub init: Vec<Container>,

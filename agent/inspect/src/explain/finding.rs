@@ -21,7 +21,7 @@ use usher_core::decision::timeline::Entry;
 use self::end::{deletion, exit_code, quit_endpoint, shell, stays, unknown_helper};
 use super::{Case, date::clock};
 
-/// The source of evidence about what a node cannot show.
+/// The source of evidence about data that the node does not have.
 pub(super) const NOT_VISIBLE: &str = "not visible";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Evidence {
     pub says: String,
 }
 
-/// The severity of a finding; the worst is the least.
+/// The severity of a finding. The worst sorts first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
@@ -61,11 +61,11 @@ pub enum Severity {
     Error,
     /// The pod may fail to do its work.
     Warning,
-    /// Nothing is wrong, and there is a better way.
+    /// Nothing is wrong, but a better setup exists.
     Hint,
 }
 
-/// The problems that explain knows. Each name is a heading of the documentation.
+/// The problems that explain detects. Each name is a heading of the documentation.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
@@ -75,7 +75,7 @@ pub enum Id {
     StartedBeforeProxy,
     /// An init container has no network: the proxy that its connections are redirected to starts after it.
     InitBeforeProxy,
-    /// Istio is configured to hold the app, and does not.
+    /// Istio is configured to hold the app, but does not hold it.
     HoldLost,
     /// Istio detects another protocol from a port's name than its author meant.
     PortName,
@@ -95,16 +95,16 @@ pub enum Id {
     SidecarNotRunning,
     /// A sidecar runs and does not become ready.
     SidecarNotReady,
-    /// A sidecar ended for good before its apps.
+    /// A sidecar ended before its apps and does not restart.
     SidecarEnded,
     SidecarStays,
-    /// An app ended, and another container that no recipe recognizes keeps the pod.
+    /// An app ended, and another container that no recipe recognizes keeps the pod running.
     UnknownHelper,
-    /// A container waits for the end of a sidecar that waits for the container.
+    /// A container and a sidecar wait for each other to end.
     MutualWait,
     /// The certificate of a proxy has expired, or its renewal is overdue.
     CertificateExpires,
-    /// usher leaves the pod's network namespace alone.
+    /// usher has suspended work in the pod's network namespace.
     Quarantined,
     /// A hold ended without a reply to readiness requests.
     ReadinessUnknown,
@@ -189,7 +189,7 @@ impl Finding {
     }
 }
 
-/// The beginning of a text that the pod's author wrote, which may be long.
+/// The start of a text of the pod's author, which may be long.
 pub(super) fn short(text: &str) -> String {
     const LONGEST: usize = 120;
     match text.char_indices().nth(LONGEST) {

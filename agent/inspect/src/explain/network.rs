@@ -2,7 +2,7 @@
 
 use usher_core::node::network::Network;
 
-/// Lines for people, one for each interface and each route.
+/// One line for each interface and each route.
 pub fn lines(network: &Network) -> Vec<String> {
     if network.host_network {
         return vec!["hostNetwork: the pod shares the node's interfaces and routes".to_owned()];

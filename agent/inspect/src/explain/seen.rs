@@ -1,4 +1,4 @@
-//! What the node shows about a pod: its processes, its sockets, and usher's decisions.
+//! The node's data about a pod: its processes, its sockets, and usher's decisions.
 //!
 //! A process is parsed from the kernel's texts ([proc(5)](https://man7.org/linux/man-pages/man5/proc.5.html)). This crate
 //! has no IO: the CLI reads them.
@@ -21,7 +21,7 @@ const TERM: u64 = 1 << 14;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// The present, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
     pub kubelet: Option<Version>,
     /// Another pod of this node that has native sidecars and running apps.
@@ -32,11 +32,11 @@ pub struct Seen {
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of the pod's network namespace that listen or connect; None if they were not inspected.
     pub sockets: Option<Vec<Socket>>,
-    /// TCP connection attempts in the pod's network namespace since it exists; None if they were not inspected.
+    /// TCP connection attempts since the pod's network namespace was created; None if they were not inspected.
     pub attempts: Option<Attempts>,
-    /// The chain that redirects outbound connections, if nftables shows one: `ip nat OUTPUT`.
+    /// The chain that redirects outbound connections, such as `ip nat OUTPUT`, if nftables lists one.
     pub redirect: Option<String>,
-    /// The certificates that Istio's proxy presents; None if they were not requested, or it did not reply.
+    /// The certificates of Istio's proxy; None if they were not requested, or the proxy did not reply.
     pub certificates: Option<Vec<Certificate>>,
     /// Interfaces, addresses and routes; None if they were not listed.
     pub network: Option<Network>,
@@ -62,7 +62,7 @@ pub struct Process {
     pub pid: Pid,
     /// The pid in the process's own namespace.
     pub own_pid: i32,
-    /// The kernel's name for it.
+    /// The process name (`comm`).
     pub name: String,
     pub words: Vec<String>,
     pub on_term: OnTerm,
@@ -73,7 +73,7 @@ pub struct Process {
 pub enum OnTerm {
     Handles,
     Ignores,
-    /// The kernel ends the process, but drops the signal to the first process of a pid namespace.
+    /// The kernel terminates the process, unless it is the first process of a pid namespace.
     Default,
 }
 
@@ -81,7 +81,7 @@ pub enum OnTerm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
     pub all: u64,
-    /// Those that were refused or never answered.
+    /// Attempts that were refused or timed out.
     pub failed: u64,
 }
 
@@ -121,7 +121,7 @@ impl Process {
             .map(String::from_utf8_lossy)
             .map(|word| word.chars().take(LETTERS).collect())
             .collect();
-        // The command line ends with a zero.
+        // The command line ends with a NUL byte.
         while words.last().is_some_and(String::is_empty) {
             words.pop();
         }

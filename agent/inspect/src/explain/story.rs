@@ -25,7 +25,7 @@ pub struct Moment {
     /// The length of a run that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// The reason or the result, for people.
+    /// The reason or the result, as text.
     pub says: String,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a pod has done its work and does not end.
+//! Detects pods that have done their work but do not end.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use super::{
     finding::end::{stays, unknown_helper},
 };
 
-/// A pod with an app that ended for good, and with containers that keep the pod.
+/// A pod with a finished app, and containers that keep it running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stuck {
     /// When the last app ended, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The containers that run on.
+    /// The containers that still run.
     pub containers: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn stuck(case: &Case<'_>, findings: &[Finding]) -> Option<Stuck> {
             };
             (finished, names(containers.filter(keeps)))
         }
-        // The findings have their own patience.
+        // These findings have time limits of their own.
         None if findings
             .iter()
             .any(|finding| finding.id.is_about_a_helper()) =>
@@ -51,7 +51,7 @@ impl Id {
         matches!(self, Self::UnknownHelper | Self::MutualWait)
     }
 
-    /// Whether the finding can be the reason why a pod does not end.
+    /// Whether the finding can explain why a pod does not end.
     pub(super) const fn keeps_the_pod(self) -> bool {
         self.is_about_a_helper()
             || matches!(

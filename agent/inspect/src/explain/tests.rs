@@ -1,4 +1,4 @@
-//! One broken pod for each finding: it is named, and nothing else is.
+//! One broken pod for each finding: its explanation has this finding and no other.
 
 mod change;
 mod explanation;
@@ -16,7 +16,7 @@ use usher_core::{decision::timeline::Detail, settings::mode::Mode};
 use self::pods::{Scene, app, istio, job};
 use crate::explain::*;
 
-/// What is wrong with a pod, by name.
+/// The names of a pod's problems.
 fn troubles(scene: &Scene) -> Vec<&'static str> {
     let findings = scene.explain().findings;
     let troubles = findings.into_iter().filter(|one| one.severity.is_trouble());

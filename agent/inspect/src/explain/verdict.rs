@@ -13,7 +13,7 @@ use super::{
 
 /// The phase of a pod whose containers all ended with 0.
 const SUCCEEDED: &str = "Succeeded";
-/// A container starts within this time of the pod's start, the pull of its image included.
+/// Time for a container to start after the pod's start, including the image pull.
 const START_MS: u64 = 300_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,11 +81,11 @@ fn deletion(case: &Case<'_>) -> String {
     format!("the pod is being deleted; the stop signal of {held} waits until the apps have ended")
 }
 
-/// Every app runs or ended for good, and at least one runs.
+/// Every app runs or finished, and at least one runs.
 fn running(case: &Case<'_>) -> (bool, String) {
     let sidecars: Vec<&Container> = case.servants().collect();
     if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
-        // One that stays like this is a finding.
+        // A sidecar that stays in this state is a finding.
         return (
             true,
             format!("the apps started, and {}", sidecar_state(sidecar)),
@@ -123,7 +123,7 @@ fn running(case: &Case<'_>) -> (bool, String) {
     }
 }
 
-/// Whether a container that is not ready may still be starting: its probes have had no time to succeed.
+/// Whether a container that is not ready may still be starting: its probes have not had enough time to succeed.
 fn starts(case: &Case<'_>, app: &Container) -> bool {
     let first = |probe: &Probe| probe.initial_delay + 3 * probe.period;
     let time = app.probes.iter().map(first).max();
@@ -150,8 +150,8 @@ fn sidecar_state(sidecar: &Container) -> String {
     }
 }
 
-/// Whether the last hold reached its deadline, and its ports are not known to have listeners by now. The kubelet reports a sidecar without a readiness probe as ready, so its
-/// status does not show this.
+/// Whether the last hold reached its deadline, and its ports are not known to have listeners now. The kubelet reports a
+/// sidecar without a readiness probe as ready, so its status does not show this.
 fn reached_deadline(case: &Case<'_>) -> bool {
     let last = case.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
     let at_deadline = last.is_some_and(|entry| {
@@ -161,7 +161,7 @@ fn reached_deadline(case: &Case<'_>) -> bool {
     at_deadline && case.held_ports_listen() != Some(true)
 }
 
-/// Whether a container that starts should have started: the pod was accepted long ago, and no init container runs.
+/// Whether a waiting container should have started: the pod was accepted long ago, and no init container runs.
 fn is_overdue(case: &Case<'_>) -> bool {
     let facts = case.facts;
     let inits = || facts.init.iter().filter(|init| !init.is_native);

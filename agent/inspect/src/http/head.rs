@@ -1,6 +1,6 @@
 //! Parses the head of a response: its status, and where the body ends.
 //!
-//! Not by httparse, which rejects a head with an invalid header; here such a line is printed like any other.
+//! httparse is not used: it rejects a head with an invalid header, which must be printed here like any other.
 
 pub const MAX_LENGTH: usize = 256 * 1024;
 

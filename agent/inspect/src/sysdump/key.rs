@@ -9,7 +9,7 @@ const DASHES: &str = "-----";
 /// The text without private keys, and their number. A key reaches from its BEGIN line to its END line, or to the end of the
 /// text.
 ///
-/// Of another PEM block only the BEGIN marker is skipped: the next END marker may be that of a key.
+/// For any other PEM block only the BEGIN marker is skipped: the next END marker may be that of a key.
 pub(super) fn redact_keys(text: &str) -> (String, u64) {
     let (mut clean, mut rest, mut count) = (String::with_capacity(text.len()), text, 0);
     while let Some(at) = rest.find(BEGIN) {

@@ -66,7 +66,7 @@ pub(super) fn redact_text(text: &str) -> Option<(String, u64)> {
 /// Redacts one line, word by word. A word ends at a character that is neither part of a token nor of a name.
 fn line(line: &str, clean: &mut String) -> u64 {
     let mut count = 0;
-    // What the previous words announce.
+    // What the previous words predict about the next one.
     let mut expected = Expected::Nothing;
     for word in Words(line) {
         let Word { text, end } = word;
@@ -100,7 +100,7 @@ fn line(line: &str, clean: &mut String) -> u64 {
     count
 }
 
-/// What the previous words announce about the next one.
+/// What the previous words predict about the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Nothing,
@@ -175,7 +175,7 @@ fn without_user(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_at(at);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let user = rest[..end].rfind('@')?;
-    // Redacted before.
+    // The user was redacted earlier.
     let is_redacted = &rest[..user] == REDACTED;
     (!is_redacted).then(|| format!("{scheme}{REDACTED}{}", &rest[user..]))
 }
@@ -321,7 +321,7 @@ mod tests {
             "a token that is old",
             "http://127.0.0.1:15020/quitquitquit?a=b@c",
             "basic auth",
-            // Too short for a token in spite of its prefix, and names that are as long as tokens and have dots.
+            // Words with a token's prefix that are too short, and names with dots that are as long as tokens.
             "hvs.conf, SG.1 and ghp_abcdefghijk",
             "istio-pilot.istio-system.svc.cluster.local:15012",
             r#"field "token" refused: expired"#,
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// With quadratic time this test would not end.
+    /// With quadratic run time this test would not end.
     #[test]
     fn time_is_linear_in_the_length_of_a_word() {
         let half = 1 << 20;

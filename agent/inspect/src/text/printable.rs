@@ -1,9 +1,10 @@
 //! Escapes text from pods for a terminal.
 //!
-//! Names of processes, headers and bodies come from pods. A terminal acts on control characters
-//! ([ECMA-48](https://ecma-international.org/publications-and-standards/standards/ecma-48/)), those of the C1 set among
-//! them, and reorders text by the bidirectional ones ([UAX #9](https://www.unicode.org/reports/tr9/)): a pod could clear
-//! the screen, answer a prompt, or make one line look like another. These characters are escaped by their numbers.
+//! Names of processes, headers and bodies come from pods. A terminal interprets control characters
+//! ([ECMA-48](https://ecma-international.org/publications-and-standards/standards/ecma-48/)), including the C1 set, and
+//! reorders text at bidirectional characters ([UAX #9](https://www.unicode.org/reports/tr9/)): a pod could clear the
+//! screen, answer a prompt, or make one line look like another. These characters are replaced by escapes with their
+//! numbers.
 
 pub mod yaml;
 
@@ -12,7 +13,7 @@ use std::{
     fmt::{self, Write},
 };
 
-/// The text on one line, with every character that a terminal acts on escaped.
+/// The text on one line. Escapes every character that a terminal interprets.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
@@ -57,8 +58,8 @@ pub fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
     }
 }
 
-/// A JSON text with every character that a terminal acts on escaped. The JSON writer escapes those below U+0020; the others
-/// can be in strings only, where `\u` and four digits mean the same. For YAML see [`yaml::write`].
+/// A JSON text. Escapes every character that a terminal interprets. The JSON writer escapes those below U+0020; the
+/// others can be in strings only, where `\u` and four digits mean the same. For YAML see [`yaml::write`].
 pub fn clean_document(text: &str) -> Cow<'_, str> {
     let fits = |character: char| character == '\n' || is_harmless(character);
     escape(text, fits, |character| {
@@ -68,7 +69,7 @@ pub fn clean_document(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Replaces every character that does not fit.
+/// Replaces every character that is not printable here.
 fn escape(
     text: &str,
     fits: impl Fn(char) -> bool,

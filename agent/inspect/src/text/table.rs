@@ -14,9 +14,9 @@ pub struct Table {
 /// A text and its tone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Not escaped; the output escapes it.
+    /// The unescaped text; the output escapes it.
     pub text: String,
-    /// Printed as a colour, which may be off: the text must be sufficient without it.
+    /// Printed as a colour, if colours are on: the text must be sufficient without it.
     pub tone: Tone,
 }
 

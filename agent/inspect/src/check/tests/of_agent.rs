@@ -1,4 +1,4 @@
-//! The agent.
+//! Checks of the agent.
 
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ fn checks_of_the_agent_are_skipped_without_one() {
     );
 }
 
-/// The observations on both sides of each limit.
+/// Values on both sides of each threshold.
 #[test]
 fn observations_of_the_agent() {
     const RESTARTS: &str = "usher_holder_exits_total 2";

@@ -1,4 +1,4 @@
-//! The kernel, and what this process may do.
+//! Checks of the kernel and of this process's privileges.
 
 use super::super::tests::*;
 
@@ -34,7 +34,7 @@ fn complete_kernel() {
     );
 }
 
-/// Each feature that a kernel may lack, with the result and a word of the fix.
+/// Each feature that a kernel may lack, with the outcome and a word of the fix.
 #[test]
 fn kernel_without_one_feature() {
     let network = |found: &mut kernel::Found, change: fn(&mut kernel::Network)| {
@@ -160,7 +160,7 @@ fn missing_capabilities_are_listed_with_their_purpose() {
         let mut without = all.clone();
         without.remove(one.name);
         let check = of(&judge(without), "privileges-capabilities");
-        // Without it usher is late on a busy node, and does all the same.
+        // Without SYS_NICE usher is late on a busy node, but works.
         let expected = match one.name {
             "SYS_NICE" => Outcome::Warning,
             _ => Outcome::Failed,
@@ -221,7 +221,7 @@ fn limits_of_releases_and_watches() {
         let check = of(&kernel::judge(&found), "kernel-release");
         assert_eq!(check.outcome, outcome, "{release}");
     }
-    // Fewer pods than a node has by default count as many; more count as they are.
+    // The check assumes at least the kubelet's default number of pods.
     for (watches, pods, outcome, saw) in [
         (
             944,

@@ -1,4 +1,4 @@
-//! Network, kubelet, places of the node, pods.
+//! Checks of the network, the kubelet, the node's files, and the pods.
 
 use std::collections::BTreeMap;
 
@@ -290,7 +290,7 @@ fn places_of_the_node() {
     assert_eq!(says(&node::judge(&off), "node-bundles").0, Outcome::Skipped);
 }
 
-/// A pod counts once for each recipe that knows one of its containers, however many those are.
+/// A pod with several containers of one recipe counts once for that recipe.
 #[test]
 fn sidecars_and_native_ones_are_counted_by_pods() {
     let container = |name: &&str| {

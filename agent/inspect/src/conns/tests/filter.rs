@@ -2,7 +2,7 @@
 
 use super::super::tests::*;
 
-/// Every kind of socket once or twice, each with a port of its own.
+/// A pod with every kind of socket once or twice, each with a different port.
 fn stage() -> Stage {
     let mut stage = Stage::new();
     stage.listener(MESH, "127.0.0.1:15001");
@@ -58,7 +58,7 @@ fn requested_states_ports_and_protocols() {
         let states = vec![state];
         assert_eq!(ports(&Filter { states, ..plain() }), expected, "{state}");
     }
-    // At either end.
+    // The port matches at either end.
     let wanted = |ports: &[u16]| Filter {
         ports: ports.to_vec(),
         ..plain()

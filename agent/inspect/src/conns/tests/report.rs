@@ -26,7 +26,7 @@ fn stage() -> Stage {
         let listener = stage.listener(owner, local);
         queues(&mut stage, listener, length, 128);
     }
-    // Through, from and to the mesh, with the ends of the proxy.
+    // Connections through, from and to the mesh, with the proxy's ends.
     let through = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     queues(&mut stage, through, 17, 1448);
     with_timer(&mut stage, through, TimerKind::Keepalive, 7459);
@@ -49,7 +49,7 @@ fn stage() -> Stage {
     let datagrams = stage.socket(Some(APP), State::Unconnected, "pod:5353", "0.0.0.0:0");
     let socket = &mut stage.scene.sockets[datagrams];
     (socket.protocol, socket.drops) = (Protocol::Udp, Some(7));
-    // Left out.
+    // Sockets that the report does not list.
     for port in [40006, 40007] {
         stage.socket(None, State::TimeWait, &format!("pod:{port}"), "10.9.9.9:80");
     }
@@ -68,7 +68,7 @@ fn conns(stage: &Stage, filter: &Filter) -> Conns {
     conns.filtered(filter)
 }
 
-/// A cell as text, with a sign for its tone.
+/// A cell as text, with a mark for its tone.
 fn drawn(cell: &Cell) -> String {
     let sign = match cell.tone {
         Tone::Plain => "",
@@ -157,7 +157,7 @@ fn pod_without_sockets() {
     assert_eq!(conns.remarks(), [""; 0]);
 }
 
-/// Programs read it: the names, and which fields are omitted, are an API.
+/// The field names and the omission of fields are an API for programs.
 #[test]
 fn json_is_exact() {
     let filter = Filter {

@@ -85,13 +85,13 @@ pub enum State {
 /// [reason](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/kubelet/images/types.go), an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Its turn has not come, or the kubelet is creating it.
+    /// The kubelet is creating the container, or waits for an earlier one.
     Starting,
-    /// Its image is not available.
+    /// The image is not available.
     Image,
-    /// It ended, and the kubelet waits before it starts it again.
+    /// The container ended, and the kubelet delays its restart.
     CrashLoop,
-    /// The kubelet or the runtime cannot create it.
+    /// The kubelet or the runtime cannot create the container.
     Failed,
 }
 
@@ -166,7 +166,7 @@ impl Container {
         }
     }
 
-    /// Whether it is an init container, native sidecars included.
+    /// Whether the container is an init container; native sidecars are included.
     pub fn is_init(&self) -> bool {
         self.place.starts_with(INIT)
     }
@@ -208,7 +208,7 @@ impl Container {
         }
     }
 
-    /// The newest run that ended: the present one, or the one before.
+    /// The newest run that ended: the current or the previous one.
     pub fn newest_end(&self) -> Option<&Ended> {
         self.status.state.ended().or(self.status.last.as_ref())
     }

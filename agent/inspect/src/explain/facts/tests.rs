@@ -76,7 +76,7 @@ fn flags() {
         (&["-port=1"], Some("1")),
         (&["--port="], Some("")),
         (&["--port"], None),
-        // An argument that is no flag, and another flag.
+        // An argument that is not a flag, and another flag.
         (&["port", "1"], None),
         (&["port=1"], None),
         (&["--port-name=1"], None),
@@ -137,7 +137,7 @@ fn pod_with_unusual_fields_is_read() {
     assert_eq!(Facts::read("no"), None);
 }
 
-/// Any JSON that has the keys of a pod in any place.
+/// Any JSON, with keys of a pod at any position.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

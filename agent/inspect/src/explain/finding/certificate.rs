@@ -1,4 +1,5 @@
-//! A proxy whose certificate has expired or soon does. Meshes renew a certificate long before: Istio after half of its time.
+//! A proxy whose certificate is expired or expires soon. Meshes renew certificates early: Istio at half of their
+//! validity.
 
 use super::{Finding, Id};
 use crate::explain::{
@@ -6,7 +7,7 @@ use crate::explain::{
     date::{span, write},
 };
 
-/// The renewal is overdue when this fraction of the time is left.
+/// The renewal is overdue when less than one part in `LEFT` of the validity remains.
 const LEFT: u64 = 5;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {

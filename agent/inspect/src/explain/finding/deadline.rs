@@ -12,9 +12,9 @@ use crate::explain::{
     date::{clock, span},
 };
 
-/// The deadline is near when this fraction of it is left.
+/// The deadline is near when one part in `LEFT` of it remains.
 const LEFT: u64 = 5;
-/// `status.reason` of a pod that the kubelet ended at its deadline.
+/// `status.reason` of a pod that the kubelet terminated at its deadline.
 const EXCEEDED: &str = "DeadlineExceeded";
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {

@@ -17,9 +17,9 @@ use crate::explain::{
     facts::{Container, Ended},
 };
 
-/// A proxy is ready within this time. An app that ends later has another cause.
+/// A proxy is assumed to be ready after this time. An app that ends later has another cause.
 const READY_MS: u64 = 10_000;
-/// An app that runs longer has started well.
+/// An app that runs longer is assumed to have started well.
 const BRIEF_MS: u64 = 30_000;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
@@ -48,7 +48,7 @@ fn is_late(detail: &Detail) -> bool {
     matches!(detail, Detail::HoldReleased { cause: Some(Opened::Deadline), connections, .. } if *connections > Some(0))
 }
 
-/// The proxy was not ready at the deadline. A longer deadline helps only a proxy that became ready since.
+/// The proxy was not ready at the deadline. A longer deadline helps only if the proxy became ready later.
 fn at_deadline(case: &Case<'_>) -> Finding {
     let finding = Finding::warning(
         Id::StartedBeforeProxy,
@@ -183,7 +183,7 @@ fn first_failure<'a>(case: &Case<'a>) -> Option<(&'a Container, &'a Container, &
     proxies.find_map(|proxy| {
         case.apps()
             .filter(|app| !own_hold::waits(proxy) || comes_before(case, app, proxy))
-            // The kubelet keeps the last two runs: the first run may be forgotten.
+            // The kubelet reports only the last two runs: the first run may be missing.
             .find_map(|app| {
                 let end = app.ends().find(|end| is_early(case, app, proxy, end))?;
                 Some((proxy, app, end))

@@ -1,4 +1,4 @@
-//! Pods that do not end, or that end wrongly.
+//! Pods that do not end, or end with the wrong result.
 
 pub(in crate::explain) mod deletion;
 pub(in crate::explain) mod exit_code;

@@ -14,7 +14,7 @@ use crate::explain::{
     facts::{Container, Ended, State},
 };
 
-/// Init containers that create the capture rules. Those that come later are captured.
+/// Init containers that create the capture rules. Connections of later init containers are captured.
 const CREATORS: [&str; 7] = [
     "istio-init",
     "linkerd-init",
@@ -32,9 +32,9 @@ const VALIDATORS: [&str; 3] = [
 ];
 /// The user of the proxy of Istio, Kuma and AWS App Mesh, and of Linkerd and Consul: its connections are not redirected.
 const PROXY_USERS: [u32; 3] = [1337, 2102, 5995];
-/// An init container that runs longer waits for something.
+/// An init container that runs longer is assumed to wait for a connection.
 const BRIEF_MS: u64 = 3_000;
-/// The same where the connection attempts are unknown.
+/// The same limit if the number of connection attempts is unknown.
 const LONG_MS: u64 = 60_000;
 /// Vault's init container, and the annotation that makes it the first one.
 const VAULT: (&str, &str) = ("vault-agent-init", "vault.hashicorp.com/agent-init-first");
@@ -56,7 +56,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let exclusion = mesh::exclusions().find(|key| case.facts.annotation(key).is_some());
     let is_known = match (attempts, exclusion) {
         (Some(attempts), _) if attempts.failed > 0 => true,
-        // Nothing was refused, so it waits for something else. Some connections may pass.
+        // Without a failed connection it waits for something else. With an exclusion, some may pass.
         (Some(_), _) | (None, Some(_)) => return None,
         (None, None) => false,
     };
@@ -134,7 +134,7 @@ fn remedies(case: &Case<'_>, init: &Container, proxy: &Container) -> String {
     .join("\n")
 }
 
-/// Whether an init container failed, or runs longer than one that has nothing to wait for.
+/// Whether an init container failed, or has run longer than the limit.
 fn is_stuck(case: &Case<'_>, init: &Container) -> bool {
     if init.is_native || is_of_mesh(init) {
         return false;

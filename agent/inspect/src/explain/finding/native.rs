@@ -1,8 +1,8 @@
-//! Native sidecars that are possible and not used.
+//! Sidecars that could be native sidecars.
 //!
-//! From Kubernetes 1.29 on, the kubelet starts an init container with `restartPolicy: Always` before the apps and ends it
-//! after them, which does what usher is for. From 1.27 on, Istio makes its proxy a native sidecar unless a setting forbids
-//! it or a node is older than 1.33. From 1.19 on, `ENABLE_NATIVE_SIDECARS` of istiod enables it.
+//! From Kubernetes 1.29 on, the kubelet starts an init container with `restartPolicy: Always` before the apps and ends
+//! it after them, so the pod does not need usher. From 1.27 on, Istio makes its proxy a native sidecar unless a setting
+//! forbids it or a node is older than 1.33. From 1.19 on, `ENABLE_NATIVE_SIDECARS` of istiod enables it.
 
 use usher_core::recipe::Version;
 

@@ -11,7 +11,7 @@ use super::{Finding, Id, short};
 use crate::explain::{Case, facts::Container};
 
 const CONFIG: &str = "proxy.istio.io/config";
-/// A longer configuration is cut down to the field that matters.
+/// A longer configuration is shortened to the relevant field.
 const LONGEST_CONFIG: usize = 80;
 
 #[derive(Deserialize)]

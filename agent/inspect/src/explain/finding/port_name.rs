@@ -1,13 +1,13 @@
 //! Port names from which Istio detects another protocol than their author meant.
 //!
-//! Istio uses the ports of Services: `appProtocol`, or else the part of the name before the first dash, if that is a known
-//! word. A node cannot see Services. It sees the ports of the pod's containers, and a Service usually has the same names;
-//! so the finding says what to compare.
+//! Istio uses the ports of Services: `appProtocol`, or else the part of the name before the first dash, if that is a
+//! known word. A node has no access to Services, only to the ports of the pod's containers. A Service usually has the
+//! same names, so the finding names the fields to compare.
 
 use super::{Finding, Id, NOT_VISIBLE, short};
 use crate::explain::{Case, facts::Port};
 
-/// The protocols that Istio knows
+/// The protocols that Istio recognizes
 /// ([`protocol.Parse`](https://github.com/istio/istio/blob/1.26.0/pkg/config/protocol/instance.go)).
 const KNOWN: [&str; 11] = [
     "tcp", "udp", "grpc", "grpc-web", "http", "http2", "https", "tls", "mongo", "redis", "mysql",
@@ -95,7 +95,7 @@ fn detect(name: &str) -> Option<&'static str> {
     KNOWN.into_iter().find(|known| *known == word)
 }
 
-/// The protocol in a part of a name that Istio does not read.
+/// The protocol in the part of a name that Istio ignores.
 fn meant(name: &str) -> Option<&'static str> {
     // The longest match first: http2 before http.
     const WORDS: [&str; 6] = ["https", "http2", "http", "grpc", "mysql", "redis"];

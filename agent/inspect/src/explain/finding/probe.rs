@@ -1,9 +1,9 @@
 //! Probes of the kubelet that do not reach the app behind Istio's proxy.
 //!
 //! The kubelet has no certificate of the mesh. So the injector rewrites `httpGet`, `tcpSocket` and `grpc` to a path of
-//! pilot-agent's status port, which probes the app from inside the pod, and keeps the originals in a variable of the proxy.
-//! `exec` needs no rewrite. A mesh with strict mTLS rejects a probe that is not rewritten. A pod template that was copied
-//! from an injected pod has rewritten probes that no proxy knows.
+//! pilot-agent's status port, which probes the app from inside the pod, and keeps the originals in a variable of the
+//! proxy. `exec` needs no rewrite. A mesh with strict mTLS rejects a probe that is not rewritten. A pod template that
+//! was copied from an injected pod has rewritten probes, but the new proxy does not have the originals.
 
 use serde_json::Value;
 
@@ -117,7 +117,7 @@ fn is_excluded(case: &Case<'_>, port: u16) -> bool {
     ports.any(|one| one == port.to_string())
 }
 
-/// Whether a probe fails, as far as the status shows it, after two periods.
+/// Whether the status shows that a probe fails after two periods.
 fn fails(case: &Case<'_>, app: &Container, probe: &Probe) -> bool {
     let is_readiness = probe.field == READINESS;
     let State::Running(Some(since)) = app.status.state else {
@@ -126,14 +126,14 @@ fn fails(case: &Case<'_>, app: &Container, probe: &Probe) -> bool {
     let due = millis(probe.initial_delay + probe.period * 2);
     let unready = !app.status.ready && case.seen.now_ms.saturating_sub(since) >= due;
     if is_readiness {
-        // Until the startup probe succeeds the kubelet makes no other probe.
+        // Until the startup probe succeeds, the kubelet runs no other probe.
         unready && app.probes.iter().all(|probe| probe.field != STARTUP)
     } else {
         was_killed(app) || unready
     }
 }
 
-/// Whether a signal ended the last run, as the kubelet does for a failed probe.
+/// Whether a signal ended the last run. The kubelet sends one after a failed probe.
 fn was_killed(app: &Container) -> bool {
     let last = app.status.last.as_ref();
     app.status.restarts > 0 && last.is_some_and(|end| matches!(end.code, 137 | 143))

@@ -1,4 +1,4 @@
-//! A pod that usher leaves alone: work in its network namespace does not end in time.
+//! A pod in quarantine: operations in its network namespace do not end in time.
 
 use usher_core::decision::timeline::Detail;
 

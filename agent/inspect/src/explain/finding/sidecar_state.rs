@@ -1,5 +1,5 @@
-//! A sidecar that is not where its spec wants it: it does not start, restarts again and again, does not become ready, or
-//! ended before its apps.
+//! A sidecar in an unexpected state: it does not start, restarts again and again, does not become ready, or ended
+//! before its apps.
 
 use usher_core::{recipe::Order, settings::annotation};
 
@@ -10,9 +10,9 @@ use crate::explain::{
     facts::{Container, Ended, State, Waiting, non_empty},
 };
 
-/// A sidecar is ready within this time of its start.
+/// Time for a sidecar to become ready after its start.
 pub(in crate::explain) const READY_MS: u64 = 60_000;
-/// This many restarts, the last of which is recent, are a loop.
+/// The number of restarts that makes a loop, if the last one is recent.
 const LOOP: u64 = 3;
 const RECENT_MS: u64 = 600_000;
 
@@ -130,7 +130,7 @@ fn not_ready(case: &Case<'_>, sidecar: &Container, since: u64) -> Option<Finding
     )
 }
 
-/// An end for good, before the apps ended. Otherwise it restarts.
+/// A sidecar that ended before the apps and does not restart.
 fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
     if case.ends().is_some() {
         return None;
@@ -177,7 +177,7 @@ fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
     ))
 }
 
-/// What a sidecar that does not run means for the pod.
+/// The effect of a sidecar that does not run on the pod.
 fn effect(case: &Case<'_>) -> &'static str {
     match case.ends() {
         Some(_) => ", so the pod does not finish although every app ended",
@@ -185,7 +185,7 @@ fn effect(case: &Case<'_>) -> &'static str {
     }
 }
 
-/// The ends of the apps, where they all ended.
+/// Adds the exit codes of the apps as evidence, if all apps ended.
 fn ends(case: &Case<'_>, finding: Finding) -> Finding {
     if case.ends().is_none() {
         return finding;

@@ -91,7 +91,7 @@ fn nothing_would_change_what_is_not_ushers() {
     );
     let plain = Scene::new(job(&[app(json!({}))])).running("app", 60);
     assert_changes(&plain, &[named]);
-    // Without a sidecar there is nothing to wait for, with or without an opt-out.
+    // Without a sidecar usher holds nothing, with or without an opt-out.
     let opted = |scene: Scene| scene.annotation("usher.dev/hold", "false");
     assert_changes(&opted(plain), &[named]);
     assert_changes(&opted(native), &[]);

@@ -112,7 +112,7 @@ fn what_could_not_be_looked_at_is_named() {
     assert_eq!(all.kubelet(known).explain().unseen, [""; 0]);
 }
 
-/// Istio's proxy could be a native sidecar where the kubelet is new enough; other sidecars do not depend on it.
+/// Only Istio's proxy depends on the kubelet's version: a new kubelet supports it as a native sidecar.
 #[test]
 fn only_istios_proxy_needs_the_version_of_the_kubelet() {
     let plain = Scene::new(job(&[app(json!({}))]));

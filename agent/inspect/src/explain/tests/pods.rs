@@ -1,4 +1,4 @@
-//! Pods as the kubelet would show them, with no more than matters. Times are seconds before the present.
+//! Pods as the kubelet lists them, with the relevant fields only. Times are seconds before the present.
 
 use std::net::SocketAddr;
 
@@ -17,11 +17,11 @@ use crate::explain::{
     Case, Explanation, Facts, OnTerm, Process, Seen, SeenModes, explain, write_time,
 };
 
-/// Some present.
+/// The present of all tests.
 pub(super) const NOW_MS: u64 = 1_795_306_205_000;
 pub(super) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
-/// A pod and what is seen of it.
+/// A pod, and the node's data about it.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) pod: Value,
@@ -32,7 +32,7 @@ pub(super) fn time(ago: u64) -> String {
     write_time(NOW_MS - ago * 1000)
 }
 
-/// A container with what `more` says of it.
+/// A container with the additional fields `more`.
 pub(super) fn proxy(name: &str, image: &str, more: Value) -> Value {
     let mut container = json!({"name": name, "image": image});
     if let (Some(container), Value::Object(more)) = (container.as_object_mut(), more) {
@@ -63,7 +63,7 @@ pub(super) fn job(containers: &[Value]) -> Value {
     })
 }
 
-/// The same, with Istio's proxy as a native sidecar.
+/// The same pod with Istio's proxy as a native sidecar.
 pub(super) fn native(containers: &[Value]) -> Value {
     let mut pod = job(containers);
     let mut proxy = istio(json!({"restartPolicy": "Always"}));
@@ -99,7 +99,7 @@ fn placeholder(place: usize) -> String {
     format!("\u{1}{place}\u{1}")
 }
 
-/// Puts the texts back in the place of their placeholders.
+/// Replaces each placeholder by its text.
 fn restore(value: &mut Value, texts: &[String]) {
     match value {
         Value::String(string) => {
@@ -151,7 +151,7 @@ impl Scene {
         Self { pod, seen }
     }
 
-    /// Explains the pod, and asserts that the explanation does not depend on texts for people.
+    /// Explains the pod, and asserts that the explanation does not depend on display text.
     pub(super) fn explain(&self) -> Explanation {
         let explanation = self.explain_once();
         let (reworded, texts) = self.reworded();
@@ -162,7 +162,7 @@ impl Scene {
         explanation
     }
 
-    /// The same scene with every text for people replaced by a placeholder, and the texts.
+    /// The same scene with every display text replaced by a placeholder, and the texts.
     fn reworded(&self) -> (Self, Vec<String>) {
         let mut scene = self.clone();
         let mut texts = Vec::new();
@@ -208,7 +208,7 @@ impl Scene {
         ))
     }
 
-    /// The status of a container, which is there from now on.
+    /// The status of a container; adds it if it is missing.
     fn status(&mut self, name: &str) -> &mut Value {
         let inits = self.pod["spec"]["initContainers"]
             .as_array()
@@ -252,7 +252,7 @@ impl Scene {
         self
     }
 
-    /// Started again after the run that it has.
+    /// Restarts a container after its current run.
     pub(super) fn restarted(mut self, name: &str, since: u64) -> Self {
         let status = self.status(name);
         status["lastState"] = status["state"].take();
@@ -260,7 +260,7 @@ impl Scene {
         self.running(name, since)
     }
 
-    /// Ended from outside and started again.
+    /// Kills a container, and restarts it.
     pub(super) fn killed(self, name: &str, code: i32) -> Self {
         self.ended(name, 40, 20, code)
             .restarted(name, 19)

@@ -30,7 +30,7 @@ fn put(scene: Scene, name: &str, (kind, one, other, code): (u8, u64, u64, i32)) 
     }
 }
 
-/// Those that findings depend on, and others.
+/// Decisions that findings depend on, and others.
 fn details() -> Vec<Detail> {
     vec![
         Detail::GaveUp,

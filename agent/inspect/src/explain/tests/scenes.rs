@@ -1,9 +1,9 @@
-//! Pods from public issues and charts, as data: the spec and the status that the kubelet gives them, and what the node shows.
-//! Each has one verdict and one cause.
+//! Pods from public issues and charts, as data: the spec, the kubelet's status, and the node's data. Each has one
+//! verdict and one cause.
 //!
-//! A container has the fields of its spec, and `is`, its state: `running SINCE`, `unready SINCE`, `ended START END CODE` or
-//! `waiting REASON`. `before` is its previous end, `START END CODE`. Times are seconds before the present. A pod is a Job's,
-//! with `restartPolicy: Never`, unless it says otherwise.
+//! A container has the fields of its spec, and its state in `is`: `running SINCE`, `unready SINCE`, `ended START END
+//! CODE` or `waiting REASON`. `before` is its previous run, `START END CODE`. Times are seconds before the present. By
+//! default a pod belongs to a Job and has `restartPolicy: Never`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::explain::{Attempts, SeenModes};
 #[serde(deny_unknown_fields)]
 struct Pod {
     scene: String,
-    /// The issue or the chart that has such a pod, or the page that describes its state.
+    /// The issue or the chart with such a pod, or the page that describes its state.
     #[serde(rename = "source")]
     _source: String,
     #[serde(default)]
@@ -55,16 +55,16 @@ struct Pod {
     /// Ports with listeners.
     #[serde(default)]
     listens: Option<Vec<u16>>,
-    /// Decisions of usher with `ago`, their age.
+    /// Decisions of usher; `ago` is their age.
     #[serde(default)]
     timeline: Vec<Map<String, Value>>,
-    /// The findings that are trouble.
+    /// The findings that are problems.
     #[serde(default)]
     findings: Vec<String>,
-    /// Parts of the verdict or of the findings.
+    /// Texts that the verdict or the findings contain.
     #[serde(default)]
     says: Vec<String>,
-    /// Parts of no text.
+    /// Texts that no output contains.
     #[serde(default)]
     never: Vec<String>,
 }
@@ -86,7 +86,7 @@ fn terminated(words: &[&str]) -> Value {
     }})
 }
 
-/// Takes the state out of a container, and returns its status.
+/// Removes the state from a container, and returns it as a status.
 fn status(container: &mut Map<String, Value>) -> Option<Value> {
     let is = container.remove("is");
     let before = container.remove("before");
@@ -186,7 +186,7 @@ fn all_are(healthy: bool, table: &str, at_least: usize) {
     );
 }
 
-/// What is wrong about the explanation of a pod.
+/// The errors in the explanation of a pod.
 fn wrong(pod: &Pod, healthy: bool) -> Option<String> {
     let scene = pod.scene();
     let explanation = scene.explain();

@@ -1,4 +1,4 @@
-//! What happened in a pod, with its times.
+//! The timeline of a pod.
 
 use usher_core::decision::timeline::Entry;
 

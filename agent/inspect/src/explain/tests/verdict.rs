@@ -8,7 +8,7 @@ use super::{
     pods::{app, istio, job, native, proxy},
 };
 
-/// A Job's pod whose app has an init container before it.
+/// A Job's pod with an init container before its app.
 fn with_init() -> Scene {
     let mut pod = job(&[app(json!({}))]);
     pod["spec"]["initContainers"] = json!([proxy("fetch", "registry.example/fetch:1", json!({}))]);
@@ -21,7 +21,7 @@ fn waiting(mut scene: Scene, list: &str, name: &str, state: &Value, last: &Value
     scene
 }
 
-/// The app waits for this reason.
+/// The app is in the state Waiting with this reason.
 fn app_waits(scene: Scene, reason: &str, last: &Value) -> Scene {
     let state = json!({"waiting": {"reason": reason}});
     waiting(scene, "containerStatuses", "app", &state, last)
@@ -62,9 +62,9 @@ fn pod_that_begins() {
         (init(json!({"running": {}})), true, "init container fetch is running"),
         (with_init().policy("OnFailure").ended("fetch", 50, 40, 2), false, "init container fetch ended with exit code 2 and will restart"),
         (app_waits(fetched(), "PodInitializing", &json!({})), true, "app app has not started (PodInitializing)"),
-        // The status of init containers may lag behind.
+        // The status of init containers may be outdated.
         (with_init().running("app", 30), true, "app app has been running for 30 s"),
-        // A sidecar does not delay the pod in any state.
+        // A sidecar in any state does not delay the pod.
         (sidecar_first, true, "app app has not started (PodInitializing)"),
         (app_waits(plain(), "ContainerCreating", &json!({})), true, "app app has not started (ContainerCreating)"),
         (app_waits(plain(), "ImagePullBackOff", &json!({})), false, "app app has not started (ImagePullBackOff)"),

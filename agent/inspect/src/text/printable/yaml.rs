@@ -1,6 +1,6 @@
-//! YAML without characters that a terminal acts on, and with the same value.
+//! YAML with the same value, and without characters that a terminal interprets.
 //!
-//! Only a double-quoted scalar knows escapes ([YAML 1.2.2, 5.7](https://yaml.org/spec/1.2.2/#57-escaped-characters)),
+//! Only double-quoted scalars support escapes ([YAML 1.2.2, 5.7](https://yaml.org/spec/1.2.2/#57-escaped-characters)),
 //! so block scalars are not used, and a document that needs an escape in a plain scalar is written as JSON, where every
 //! text is quoted. JSON is YAML except for characters beyond U+FFFF: JSON uses a pair of `\u`, and YAML uses `\U`.
 

@@ -1,4 +1,4 @@
-//! Packets, and the expected result of a filter by their meaning and not by their bytes.
+//! Test packets, and the filter result that follows from their fields and not from their bytes.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use etherparse::PacketBuilder;
 use super::kernel::run;
 use crate::capture::filter::*;
 
-/// A packet, from which its bytes are generated.
+/// The fields of a packet, from which its bytes are generated.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) hardware: u16,
@@ -16,7 +16,7 @@ pub(super) struct Sample {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) kind: Kind,
-    /// Makes it an ARP packet.
+    /// Whether the packet is an ARP packet.
     pub(super) is_arp: bool,
     pub(super) options: usize,
 }

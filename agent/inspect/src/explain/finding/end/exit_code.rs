@@ -1,4 +1,4 @@
-//! A sidecar whose exit code undoes the work of its app.
+//! A sidecar with an exit code that spoils the result of the apps.
 //!
 //! Kubernetes evaluates the exit codes of all regular containers. Under `Never`, one code other than 0 fails a pod whose
 //! apps succeeded, and its Job repeats the work, up to its `backoffLimit`, which is not part of the pod. Under `OnFailure`
@@ -30,7 +30,7 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
                 (RestartPolicy::Never, State::Ended(end)) => (end, Effect::PodFails),
                 (RestartPolicy::OnFailure, _) => {
                     let end = container.newest_end()?;
-                    // While the app works, a restart repairs a crash.
+                    // While the apps run, a restart of the sidecar is desired.
                     let after = end.finished_ms >= case.finished_ms();
                     (case.ends().is_some() && after).then_some((end, Effect::Restarts))?
                 }

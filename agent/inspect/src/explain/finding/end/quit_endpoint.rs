@@ -1,7 +1,7 @@
 //! A sidecar without a quit endpoint, in a pod whose work ends.
 //!
-//! usher then takes the next step of the recipe, usually a signal. If that step ends the sidecar with 0, the finding is a
-//! hint, until the sidecar does not end. Consul's endpoint cannot be disabled.
+//! usher then takes the next step of the recipe, usually a signal. The finding is a hint if that step ends the sidecar
+//! with 0, and an error once the sidecar has outlived its steps. Consul's endpoint cannot be disabled.
 
 use usher_core::{
     plan::Sidecar,
@@ -33,7 +33,7 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     case.sidecars()
-        // One that ended needs no endpoint.
+        // A sidecar that has ended needs no endpoint.
         .filter(|(_, container)| !matches!(container.status.state, State::Ended(_)))
         .filter_map(|(sidecar, container)| {
             let off = off(case, sidecar, container)?;
@@ -115,7 +115,7 @@ fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
 fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<Off> {
     const ENABLED: &str = "LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED";
     const KEY: &str = "config.linkerd.io/proxy-admin-shutdown";
-    /// Before this version the endpoint cannot be disabled.
+    /// The endpoint cannot be disabled before this version.
     const OPTIONAL_SINCE: Version = Version {
         major: 2,
         minor: 16,
@@ -156,7 +156,7 @@ fn cloud_sql(sidecar: &Sidecar, container: &Container) -> Option<Off> {
 fn vault(case: &Case<'_>, container: &Container) -> Option<Off> {
     const KEY: &str = "vault.hashicorp.com/agent-enable-quit";
     let value = case.facts.annotation(KEY);
-    // Another container of Vault may enable it in its configuration file, which the node does not see.
+    // Another Vault container may enable the endpoint in its configuration file, which usher does not read.
     (container.name == "vault-agent" && value != Some("true")).then(|| Off {
         endpoint: "POST /agent/v1/quit",
         port: 8200,

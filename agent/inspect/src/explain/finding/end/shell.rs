@@ -16,7 +16,7 @@ use crate::explain::{
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"];
 
 pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
-    // Then the sandbox's process is the first one.
+    // With a shared pid namespace, PID 1 is the sandbox's process.
     if case.facts.shares_processes {
         return Vec::new();
     }
@@ -72,7 +72,7 @@ fn is_deaf_shell(process: &Process) -> bool {
     is_shell && process.on_term != OnTerm::Handles
 }
 
-/// An error if only a signal to the first process is known to end the sidecar of a finished pod.
+/// An error if the only known way to end the sidecar of a finished pod is a signal to PID 1.
 fn severity(case: &Case<'_>, sidecar: Option<&Sidecar>) -> Severity {
     let only_signals = |sidecar: &Sidecar| {
         let mut steps = sidecar.ladder.iter().map(|ladder_step| &ladder_step.step);

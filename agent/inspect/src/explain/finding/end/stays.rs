@@ -16,10 +16,10 @@ use crate::explain::{
 /// A sidecar may take this much longer than its steps.
 const GRACE_MS: u64 = 5_000;
 
-/// A container that ends by itself has this long: its driver looks at the pod once in a while.
+/// Time for a self-ending container to end: its controller polls the pod at intervals.
 const SELF_ENDING_MS: u64 = 300_000;
 
-/// Whether a container that ends by itself has not ended, long after all others.
+/// Whether a self-ending container still runs, long after all others ended.
 pub(in crate::explain) fn outlives(case: &Case<'_>, container: &Container) -> bool {
     if case.is_over() || !container.runs() || !case.plan.ends_by_itself(&container.name) {
         return false;

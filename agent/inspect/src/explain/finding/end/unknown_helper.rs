@@ -1,5 +1,5 @@
-//! A container that keeps a pod after an app ended: no recipe recognizes it as a sidecar, or it waits for a sidecar that
-//! waits for it.
+//! A container that keeps a pod running after an app ended: no recipe recognizes it as a sidecar, or it and a sidecar
+//! wait for each other.
 //!
 //! usher terminates sidecars once every app ended. A helper that no recipe recognizes counts as an app, so neither it nor
 //! the mesh's proxy is terminated. Only the pod's author knows whether such a container is a helper.
@@ -13,16 +13,16 @@ use crate::explain::{
     facts::{Container, Ended},
 };
 
-/// A container may run this much longer than another one of a pod with a sidecar.
+/// Time for a container to end after another container of a pod with a sidecar.
 const GRACE_MS: u64 = 5_000;
-/// The same in a pod without a sidecar, where several apps do one work, and for a container whose work begins when another one
-/// has ended.
+/// The same for a pod without a sidecar, where several apps share the work, and for a container that starts its work
+/// after another container ended.
 const LONG_MS: u64 = 300_000;
 /// Katib's metrics collectors, by the end of the image's repository, which a mirror may flatten
 /// ([v0.18](https://github.com/kubeflow/katib/tree/v0.18.0/cmd/metricscollector/v1beta1)).
 const COLLECTORS: [&str; 2] = ["file-metrics-collector", "tfevent-metrics-collector"];
 
-/// Airflow's executor reads the result of a task from it, and ends it then
+/// Airflow's executor reads the result of a task from this container, and then terminates it
 /// ([pod_manager.py](https://github.com/apache/airflow/blob/main/providers/cncf/kubernetes/src/airflow/providers/cncf/kubernetes/utils/pod_manager.py)).
 const XCOM: &str = "airflow-xcom-sidecar";
 /// Images of containers that save the results of another container once it has ended: the `wait` container of
@@ -49,7 +49,7 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
 
 type Ends<'pod> = Vec<(&'pod Container, &'pod Ended)>;
 
-/// The apps that ended for good, and those that run on; None where the pod is in another state.
+/// The apps that finished, and the apps that still run; None in any other case.
 fn split<'pod>(case: &Case<'pod>) -> Option<(Ends<'pod>, Vec<&'pod Container>)> {
     if case.is_over() || !case.finishes() {
         return None;
@@ -63,14 +63,14 @@ fn split<'pod>(case: &Case<'pod>) -> Option<(Ends<'pod>, Vec<&'pod Container>)> 
     (is_all && !ended.is_empty() && !running.is_empty()).then_some((ended, running))
 }
 
-/// When the last app ended that is not kept, and the names of those that run on.
+/// When the last finished app ended, and the names of the apps that still run.
 pub(in crate::explain) fn kept<'pod>(case: &Case<'pod>) -> Option<(u64, Vec<&'pod str>)> {
     let (ended, running) = split(case)?;
     let finished = ended.iter().filter_map(|(_, end)| end.finished_ms).max()?;
     Some((finished, names(running)))
 }
 
-/// The container that an annotation could name: the one that runs on after another app ended.
+/// The container that `usher.dev/sidecars` could name: the first that still runs after another app ended.
 pub(in crate::explain) fn candidate<'pod>(case: &Case<'pod>) -> Option<&'pod str> {
     let (_ended, running) = split(case)?;
     running.first().map(|app| &app.name[..])
@@ -87,12 +87,12 @@ fn is_collector(app: &Container) -> bool {
     COLLECTORS.iter().any(|name| last.ends_with(name))
 }
 
-/// Whether a container ends only once every other process of the pod has ended.
+/// Whether a container ends only after every other process of the pod.
 fn waits_for_all(case: &Case<'_>, app: &Container) -> bool {
     is_collector(app) && case.facts.shares_processes && app.flag("-w") != Some("false")
 }
 
-/// Whether a container works when the others have ended, and ends then.
+/// Whether a container starts its work after the others ended, and then ends.
 fn works_after_others(app: &Container) -> bool {
     let last = last_element(app);
     app.name == XCOM || is_collector(app) || SAVERS.iter().any(|name| last.ends_with(name))

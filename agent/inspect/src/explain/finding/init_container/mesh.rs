@@ -2,14 +2,14 @@
 
 use crate::explain::{Case, facts::Container};
 
-/// What a mesh reads from the annotations of a pod.
+/// Annotations of a pod that a mesh reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mesh {
     /// The recipe of its proxy.
     recipe: &'static str,
     /// The name of its proxy, also as a native sidecar.
     proxy: &'static str,
-    /// Makes the proxy a native sidecar, where the mesh has such an annotation.
+    /// The annotation that makes the proxy a native sidecar, if the mesh has one.
     pub(super) native: Option<&'static str>,
     /// Excludes outbound ports from the capture.
     pub(super) exclude_ports: &'static str,

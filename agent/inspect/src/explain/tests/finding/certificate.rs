@@ -3,7 +3,7 @@
 use super::{Id, Scene, healthy, pods::NOW_MS};
 use crate::explain::{Certificate, Severity};
 
-/// A certificate for a day that expires at this time.
+/// A pod with a one-day certificate that expires at this time.
 fn scene(until_ms: u64) -> Scene {
     let mut scene = healthy();
     let certificate = |until_ms: u64| Certificate {

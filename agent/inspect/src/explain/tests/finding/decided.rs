@@ -1,4 +1,4 @@
-//! Findings that rest on a decision of usher.
+//! Findings that follow from a decision of usher.
 
 use serde_json::json;
 use usher_core::{decision::timeline::Detail, hold::Opened};

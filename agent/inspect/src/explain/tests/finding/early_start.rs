@@ -20,7 +20,7 @@ fn early(scene: &Scene) -> Option<Finding> {
         .find(|one| one.id == Id::StartedBeforeProxy)
 }
 
-/// Sources and words of what a finding follows from.
+/// Source and text of each evidence of a finding.
 fn evidence(finding: &Finding) -> Vec<(&str, &str)> {
     let evidence = finding.evidence.iter();
     evidence
@@ -32,28 +32,28 @@ fn pair(containers: &[Value]) -> Scene {
     Scene::new(job(containers)).policy("OnFailure")
 }
 
-/// Seconds are those since the proxy began.
+/// Times are in seconds since the proxy's start.
 #[test]
 fn run_is_early_where_the_proxy_could_not_be_ready() {
     const PROXY: u64 = 40;
     let at = |second: i64| PROXY.checked_add_signed(-second).unwrap();
     for (app_first, began, ended, code, expected) in [
-        // It began before the proxy, and ended within the 10 s that one may take.
+        // The app started before the proxy, and ended within the proxy's 10 s to become ready.
         (true, -1, 10, 1, true),
         (false, -1, 10, 1, true),
         (true, -1, 11, 1, false),
-        // It began in the same second: the kubelet starts them in the order of the spec.
+        // The app started in the same second: the kubelet starts containers in the order of the spec.
         (true, 0, 8, 1, true),
         (false, 0, 8, 1, false),
-        // It began a second later, and ended within half of that time.
+        // The app started one second later, and ended within 5 s of the proxy's start.
         (false, 1, 5, 1, true),
         (true, 1, 6, 1, false),
         (true, 1, 9, 1, false),
         (true, 2, 4, 1, false),
-        // What worked for longer than 30 s had begun well.
+        // A run of more than 30 s counts as a good start.
         (true, -25, 5, 1, true),
         (true, -26, 5, 1, false),
-        // It did its work.
+        // The app succeeded.
         (true, -1, 2, 0, false),
     ] {
         let scene = if app_first {
@@ -102,7 +102,7 @@ fn only_a_proxy_that_takes_connections_is_awaited() {
         !before("envoy", "envoyproxy/envoy:v1"),
         "no traffic is redirected there"
     );
-    // Its hook delays the app, so the app ended for another reason.
+    // The proxy's hook delays the app, so the app ended for another reason.
     let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
     let waits = pair(&[istio(hook), app(json!({}))]).running("istio-proxy", 40);
     assert_eq!(early(&waits.ended("app", 39, 37, 1)), None);
@@ -169,7 +169,7 @@ fn early_run_has_both_starts_as_evidence_and_a_fix() {
     );
 }
 
-/// The status has whole seconds, what usher decided has not.
+/// The status has whole seconds, usher's decisions have milliseconds.
 #[test]
 fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_ready() {
     let reason =
@@ -201,7 +201,7 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
     }
 }
 
-/// The pod says nothing of it.
+/// The pod has no annotation for the opt-out.
 #[test]
 fn opt_out_that_is_not_the_pods_is_mended_on_its_namespace() {
     let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);

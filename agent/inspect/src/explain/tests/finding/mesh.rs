@@ -1,4 +1,4 @@
-//! What a mesh makes of a pod: its ports, probes, processes.
+//! Pods of a mesh: ports, probes, processes.
 
 use serde_json::{Value, json};
 use usher_core::recipe::Version;

@@ -1,4 +1,4 @@
-//! Istio's own hold: its hook, and the evidence of a lost one.
+//! Istio's own hold: its hook, and the evidence that it is missing.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn evidence_of_a_lost_hook() {
     let hook = |at: u8| {
         format!("spec.containers[{at}].lifecycle.postStart: date; Istio's own is: pilot-agent wait")
     };
-    // What is longer than a line is cut down to what matters of it.
+    // A configuration that is longer than a line is shortened to the relevant field.
     for (config, says) in [
         (wanted.to_owned(), wanted.to_owned()),
         (long(80), long(80)),

@@ -12,13 +12,13 @@ fn http() -> Value {
     json!({"httpGet": {"path": "/ok", "port": 8080}, "periodSeconds": 5})
 }
 
-/// An app with these probes beside Istio's proxy, which has not rewritten them.
+/// An app with these probes next to Istio's proxy, which has not rewritten them.
 fn scene(probes: Value) -> Scene {
     let scene = Scene::new(job(&[app(probes), istio(json!({}))]));
     scene.running("app", 60).running("istio-proxy", 59)
 }
 
-/// The same, when the app is to be started once more after it was ended with this code.
+/// The same pod after the app ended with this code. The kubelet delays the restart.
 fn backs_off(probes: Value, code: i32) -> Scene {
     let mut scene = scene(probes).killed("app", code);
     scene.pod["status"]["containerStatuses"][0]["state"] =
@@ -33,7 +33,7 @@ fn probe_that_has_had_its_time() {
     let starting =
         json!({"startupProbe": {"exec": {"command": ["false"]}}, "readinessProbe": http()});
     let again = |code| scene(live()).killed("app", code);
-    // The kubelet says so of a container that it has lost sight of, and counts no start while the pod is deleted.
+    // The kubelet also reports 137 for a container that it lost, and counts no restart while it deletes the pod.
     let mut lost = again(137);
     lost.pod["status"]["containerStatuses"][0]["restartCount"] = json!(0);
     let lost_probe = ["probe-lost"].as_slice();

@@ -65,13 +65,13 @@ fn evidence_of_an_endpoint_that_is_off() {
         (kuma("2.13.1"), None),
         (variable("true"), None),
         (variable("false"), Some((linkerd_says, "false"))),
-        // The proxy goes by its variable; the annotation may have come later.
+        // The proxy reads its variable. The annotation may have been added later.
         (variable("true").annotation(shutdown, "disabled"), None),
         (linkerd("edge-25.8.1", json!({})).annotation(shutdown, "disabled"), Some(("metadata.annotations[config.linkerd.io/proxy-admin-shutdown]", "disabled"))),
         (linkerd("stable-2.14.10", json!({})), None),
         (linkerd("stable-2.16.0", json!({})), by_default),
         (linkerd("stable-2.17.1", json!({})), by_default),
-        // Tags of its parts, and of other people's builds, are no versions of Linkerd.
+        // Tags of Linkerd's components and of third-party builds are not versions of Linkerd.
         (linkerd("1.4.2", json!({})), by_default),
         (linkerd("edge-25.8.1", json!({})), by_default),
     ];

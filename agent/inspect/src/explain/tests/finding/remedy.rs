@@ -43,7 +43,7 @@ fn exit_code_is_mended_where_it_comes_from() {
     }
 }
 
-/// The scene is 60 s old.
+/// The pod is 60 s old.
 #[test]
 fn deadline_is_near_when_a_fifth_is_left() {
     for (seconds, expected) in [(61, true), (75, true), (76, false)] {
@@ -67,6 +67,6 @@ fn deadline_is_mended_by_time_where_no_sidecar_is_what_is_waited_for() {
     );
     let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");
     mended(&exceeded, time, &twice(100));
-    // Too late to show anybody out.
+    // The app ended too late for usher to complete the pod.
     mended(&exceeded.ended("app", 60, 12, 0), time, &twice(100));
 }

@@ -1,4 +1,4 @@
-//! Shells in front of a sidecar: detection and severity.
+//! Sidecars below a shell: detection and severity.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn shell_is_grave_where_only_a_signal_to_it_is_left() {
     for (scene, severity) in [
         (below(sql(), "sql"), Severity::Warning),
         (below(sql().ended("app", 60, 1, 0), "sql"), Severity::Error),
-        // A request can end it.
+        // A request can end Istio's proxy.
         (
             below(healthy().ended("app", 60, 1, 0), "istio-proxy"),
             Severity::Warning,

@@ -1,4 +1,4 @@
-//! Apps that begin before their proxy.
+//! Apps that start before their proxy.
 
 use serde_json::{Value, json};
 use usher_core::hold::Opened;
@@ -12,7 +12,7 @@ use super::{
 #[test]
 fn app_that_began_before_its_proxy() {
     let scene = healthy().ended("app", 60, 59, 1).running("istio-proxy", 59);
-    // With OnFailure the app restarts, so its sidecar stays.
+    // With OnFailure the app restarts, so the sidecar must keep running.
     let scene = scene.policy("OnFailure");
     let finding = only(
         &scene,
@@ -20,7 +20,7 @@ fn app_that_began_before_its_proxy() {
         &["exit code 1", "usher.dev/hold=enforce"],
     );
     assert_eq!(finding.evidence[0].source, "status.containerStatuses[app]");
-    // In the same second the order of the spec decides.
+    // Within one second, the order of the spec decides.
     let same = healthy()
         .policy("OnFailure")
         .ended("app", 60, 60, 1)
@@ -30,14 +30,14 @@ fn app_that_began_before_its_proxy() {
         Id::StartedBeforeProxy,
         &["the app comes first in the spec"],
     );
-    // Tried again, and done: the work was done twice.
+    // The second run succeeded, so the app did its work twice.
     let done = healthy()
         .policy("OnFailure")
         .ended("app", 60, 59, 1)
         .restarted("app", 58);
     let done = done.ended("app", 58, 1, 0);
     only(&done, Id::StartedBeforeProxy, &["exit code 1"]);
-    // Restarted since, and well.
+    // The app restarted and runs.
     let again = healthy()
         .policy("Always")
         .ended("app", 60, 59, 1)
@@ -75,7 +75,7 @@ fn connections_that_usher_saw_refused() {
         Id::StartedBeforeProxy,
         &["timeline", "2 connections were refused"],
     );
-    // It restarted later, so its first start is unknown.
+    // The app restarted later, so its first start is unknown.
     let failed = healthy()
         .policy("Always")
         .ended("app", 45, 40, 1)
@@ -88,7 +88,7 @@ fn connections_that_usher_saw_refused() {
     );
     let none = healthy().decided(58, would_hold(0), "no connection came");
     assert_eq!(troubles(&none), [""; 0]);
-    // A longer deadline helps a proxy that is ready by now. Without a probe its status does not show that.
+    // A longer deadline helps a proxy that is ready now. The status of a proxy without a probe does not show that.
     let late = |probe: Value| {
         let proxy = istio(json!({"readinessProbe": probe}));
         let scene = Scene::new(job(&[app(json!({})), proxy]));
@@ -128,7 +128,7 @@ fn istios_hold_that_is_lost() {
     );
     let behind = scene(&[app(json!({})), istio(json!({"lifecycle": wait}))]);
     only(&behind, Id::HoldLost, &["app comes before istio-proxy"]);
-    // What came of it is part of it.
+    // The app's failure is evidence of the same finding.
     let refused = overridden.policy("OnFailure").ended("app", 60, 60, 1);
     let finding = only(&refused, Id::HoldLost, &["/bin/true"]);
     assert!(
@@ -138,7 +138,7 @@ fn istios_hold_that_is_lost() {
             .any(|one| one.says.contains("exit code 1")),
         "{finding:?}"
     );
-    // By the mesh's own setting, as the injector writes it down.
+    // The mesh's own setting, as the injector records it.
     let env =
         json!([{"name": "PROXY_CONFIG", "value": "{\"holdApplicationUntilProxyStarts\":true}\n"}]);
     let mesh = Scene::new(job(&[istio(json!({"env": env})), app(json!({}))]));

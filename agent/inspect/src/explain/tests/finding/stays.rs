@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Id, Mode, Scene, healthy, pods::QUIT_ACCEPTED, troubles};
 
-/// Its app ended so many seconds ago.
+/// A pod whose app ended this many seconds ago.
 fn done(ago: u64) -> Scene {
     healthy().ended("app", 60, ago, 0)
 }
@@ -17,7 +17,7 @@ fn sidecar_has_as_long_as_the_request_takes() {
             .mode(Mode::Enforce)
             .decided(ago, QUIT_ACCEPTED, "POST")
     };
-    // It drains for this long, and its slowest way to end takes 5 s.
+    // The sidecar drains for 20 s, and its slowest step takes 5 s.
     let drains = |ago| requested(ago).annotation("usher.dev/drain", "20s");
     let delayed = |ago| done(ago).annotation("usher.dev/quit-delay", "30s");
     let mut deleted = done(30);
