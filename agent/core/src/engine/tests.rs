@@ -1,4 +1,4 @@
-//! The engine as a whole: scenes of one pod's life, as events.
+//! The engine as a whole: scenarios of one pod, as events.
 
 mod dry_run;
 mod field;

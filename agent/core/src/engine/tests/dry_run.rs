@@ -1,4 +1,4 @@
-//! What would be done is what is done.
+//! A dry run forecasts exactly what the engine then does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -142,7 +142,7 @@ fn a_ladder_says_why_and_what_it_does() {
     let mut stage = Stage::new(Mode::Enforce, spec);
     stage.run_all();
     let quit = stage.forecast(None).quit;
-    // The mesh goes last.
+    // The mesh proxy is the last one.
     let names: Vec<&str> = quit
         .sidecars
         .iter()
@@ -155,7 +155,7 @@ fn a_ladder_says_why_and_what_it_does() {
     assert_eq!(sql.left_out.len(), 2, "{sql:?}");
     let term = &sql.ladder[0];
     assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", Some(143)));
-    // It depends on how the app ends.
+    // Whether SIGTERM is allowed depends on the exit code of the app.
     assert_eq!(term.allowed, Allowed::Depends, "{term:?}");
     stage.exit("a", 0);
     let term = stage.forecast(None).quit.sidecars[0].ladder[0].clone();
@@ -170,7 +170,7 @@ fn a_ladder_says_why_and_what_it_does() {
     assert!(proxy.next_after_ms >= proxy.takes_ms);
 }
 
-/// The steps of a container: which, the exit code, who chose it; and those that are not there for it, after a `-`.
+/// The steps of a container with their exit codes and sources; omitted steps follow, each after a `-`.
 fn steps(stage: &Stage, name: &str) -> Vec<String> {
     let sidecars = stage.forecast(None).quit.sidecars;
     let sidecar = sidecars.into_iter().find(|one| one.container == name);
@@ -227,7 +227,7 @@ fn each_step_says_who_chose_it() {
             "SIGKILL 137: configuration: ladder.kill"
         ]
     );
-    // One that is there for another reason is not left out, as above; all others are listed as left out.
+    // A step that the ladder already has is not listed as omitted. All others are, with the reason.
     let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
     proxy.unwrap().image = "istio/proxyv2:1.2.10".to_owned();
     spec.annotations.clear();
@@ -303,7 +303,7 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
     let off = held(Mode::Off, istio());
     let is_off = "the mode is off: nothing is decided";
     assert_eq!(forecast(&off, None), expected(no, &[is_off, unbegun]));
-    // It counts.
+    // Observe mode only counts connections.
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
     assert_eq!(forecast(&stage, None), expected(no, &[observe, unbegun]));
@@ -319,7 +319,7 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
     assert!(because[0].contains("usher.dev/hold"), "{because:?}");
     stage.order(Verb::Hold);
     assert_eq!(forecast(&stage, None), expected(later, &[unbegun]));
-    // Which says nothing of another mode.
+    // The order does not apply to another mode.
     let (acts, because) = forecast(&stage, Some(Mode::Enforce));
     assert_eq!((acts, because.len()), (no, 2), "{because:?}");
 }

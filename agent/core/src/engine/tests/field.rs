@@ -10,7 +10,7 @@ use crate::{
     settings::mode::Mode,
 };
 
-/// The pod of a case in enforce mode, all of whose containers run: `r0`, `r1`, ... in the order of the spec.
+/// The pod of a case in enforce mode. All its containers run, as `r0`, `r1`, ... in the order of the spec.
 fn running(case: &str) -> Stage {
     running_pod(pod_of(case))
 }
@@ -27,7 +27,7 @@ fn running_pod(spec: Pod) -> Stage {
     stage
 }
 
-/// The main container ends, then each sidecar as it is requested: the requests in their order.
+/// The main container exits, then each sidecar as it is requested to quit. Returns the requests in order.
 fn requests(case: &str, apps: &[&str], sidecars: &[&str]) -> Vec<String> {
     let mut stage = running(case);
     for app in apps {
@@ -143,7 +143,7 @@ fn unknown_exit_code_is_not_zero() {
     }
 }
 
-/// GKE ends it when the proxy has ended as well: a wait for it would be a wait for each other.
+/// GKE ends the container after the proxy has ended. A wait for it would be a deadlock.
 #[test]
 fn what_ends_by_itself_is_neither_waited_for_nor_terminated() {
     let mut stage = running("GCS FUSE beside Istio");
@@ -176,7 +176,7 @@ fn log_shippers_whose_work_is_the_pod_s_are_waited_for() {
     );
 }
 
-/// Each takes its documented time, and ends.
+/// Each sidecar takes its documented time, and exits.
 #[test]
 fn a_documented_time_is_no_failure() {
     for (case, takes) in [
@@ -230,7 +230,7 @@ fn signal_waits_for_the_start_of_a_created_container() {
     assert_eq!(stage.take(), ["r1 SIGTERM"]);
 }
 
-/// Nothing else may happen in the pod for long.
+/// The pod may have no other event for a long time.
 #[test]
 fn next_stage_follows_at_once_when_no_step_is_left() {
     let mut stage = running("Azure Workload Identity");

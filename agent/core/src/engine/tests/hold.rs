@@ -1,4 +1,4 @@
-//! Scenes of connections that wait.
+//! Scenarios of held connections.
 
 mod again;
 mod announced;
@@ -25,7 +25,7 @@ use crate::{
     settings::mode::Mode,
 };
 
-/// What an action does about connections, or says of them.
+/// The text of an action or a report about connections.
 pub(super) fn line(action: &Action) -> Option<String> {
     let numbers = |ports: &[u16]| {
         let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
@@ -112,7 +112,7 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pod of a node where connections are held, which the kubelet has listed.
+/// A pod on a node with the hold enabled, listed by the kubelet.
 pub(super) fn held(mode: Mode, spec: Pod) -> Stage {
     let mut stage = bare(mode, spec);
     stage.send(Event::PodAppeared(uid()));
@@ -168,7 +168,7 @@ impl Stage {
         });
     }
 
-    /// What was found when the held ports were opened.
+    /// Reports that the held ports are open, with this tally.
     pub(super) fn tallied(&mut self, tally: Tally) {
         self.send(Event::Opened {
             sandbox: sandbox(),
@@ -180,7 +180,7 @@ impl Stage {
         std::mem::take(&mut self.hold)
     }
 
-    /// Announced and armed.
+    /// Announces the pod and arms its hold.
     pub(super) fn shut(&mut self) {
         self.announce();
         self.armed();

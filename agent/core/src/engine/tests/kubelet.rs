@@ -3,10 +3,9 @@
 //! It is written from the rules of
 //! [KEP-753](https://github.com/kubernetes/enhancements/issues/753),
 //! [KEP-5307](https://github.com/kubernetes/enhancements/issues/5307) and
-//! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532), and
-//! shares no code with the lifecycle. One worker serves a pod: it looks at what
-//! ended, makes a list of work and does it one piece at a time, while containers
-//! go on to end as they like.
+//! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532), and shares no code with the
+//! lifecycle. One worker serves a pod: it checks which containers have ended, lists the resulting
+//! work and does it piece by piece. Meanwhile other containers may end.
 
 use std::collections::VecDeque;
 
@@ -26,30 +25,30 @@ pub(super) struct Rule {
     pub(super) all: bool,
 }
 
-/// One regular container, and what it does.
+/// One regular container, and its future runs.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) is_app: bool,
-    /// The policy that counts for it.
+    /// The restart policy that applies to it.
     pub(super) policy: Policy,
     pub(super) rules: Vec<Rule>,
-    /// Codes of its runs; the run after the last of them goes on for ever.
+    /// Exit codes of its runs; the run after the last code never exits.
     pub(super) codes: VecDeque<u8>,
-    /// How many of its runs may be lost before they begin.
+    /// The number of its runs that may be lost before they start.
     pub(super) losses: usize,
-    /// How many runs it has had.
+    /// The number of its runs so far.
     pub(super) runs: usize,
     pub(super) state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not started, or about to be started again after that end.
+    /// Not started yet, or due for a restart after this exit.
     Waits(Option<Past>),
-    /// Runs, or is about to; the last run that ended did so like that.
+    /// Running or about to run, with the previous exit.
     Runs(Option<Past>),
-    /// Its newest run ended with that code, the one that had ended before it like that.
+    /// Ended with this code, with the exit before that.
     Ended(u8, Option<Past>),
 }
 
@@ -68,14 +67,14 @@ enum Work {
     Start(usize),
 }
 
-/// What may happen next.
+/// A possible next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
-    /// This container ends by itself.
+    /// This container exits.
     End(usize),
-    /// The runtime comes back, and kills what it had created of this container and not started.
+    /// The runtime restarts, and kills this container, which it had created and not started.
     Lose(usize),
-    /// The worker looks at the pod, or does its next piece of work.
+    /// The worker checks the pod, or does its next piece of work.
     Work,
 }
 
@@ -84,7 +83,7 @@ pub(super) enum Happened {
     Began(usize),
     /// With the code; None for SIGKILL.
     Ended(usize, Option<u8>),
-    /// It was killed before it had begun.
+    /// It was killed before it started.
     Lost(usize),
 }
 
@@ -104,7 +103,7 @@ pub(super) struct Kubelet {
 }
 
 impl Member {
-    /// The first rule that applies decides; without one the policy does.
+    /// The first matching rule decides; without one the policy does.
     pub(super) fn restarts_after(&self, code: u8) -> bool {
         match (self.rule_for(code), self.policy) {
             (Some(_), _) | (None, Policy::Always) => true,
@@ -122,7 +121,7 @@ impl Member {
         matches!(self.state, State::Ended(code, _) if !self.restarts_after(code))
     }
 
-    /// Its end has all containers started again.
+    /// Whether its exit restarts all containers.
     fn restarts_all(&self) -> bool {
         let State::Ended(code, _) = self.state else {
             return false;
@@ -130,7 +129,7 @@ impl Member {
         self.rule_for(code).is_some_and(|rule| rule.all)
     }
 
-    /// One that has ended is to be started again.
+    /// Marks an ended container for a restart.
     fn wait(&mut self) {
         if let State::Ended(code, _) = self.state {
             let run = self.runs - 1;
@@ -151,7 +150,7 @@ impl Kubelet {
         }
     }
 
-    /// What may happen next, by itself.
+    /// All possible next events.
     pub(super) fn moves(&self) -> Vec<Move> {
         let ends = self.members.iter().enumerate();
         let ends = ends.filter(|(_, member)| member.runs_now() && !member.codes.is_empty());
@@ -176,7 +175,7 @@ impl Kubelet {
         }
     }
 
-    /// What was created and not started is created again, whatever the policy
+    /// A container that was created and not started is created again, whatever the policy
     /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
     fn lose(&mut self, at: usize) -> Happened {
         let member = &mut self.members[at];
@@ -188,7 +187,7 @@ impl Kubelet {
         Happened::Lost(at)
     }
 
-    /// A container ends; a code of None is SIGKILL.
+    /// A container exits; a code of None is SIGKILL.
     pub(super) fn end(&mut self, at: usize, code: Option<u8>) -> Happened {
         let State::Runs(before) = self.members[at].state else {
             panic!("{at} does not run: {self:?}");
@@ -197,30 +196,28 @@ impl Kubelet {
         Happened::Ended(at, code)
     }
 
-    /// Whether every app container ended for good and nothing will start them
-    /// again.
+    /// Whether every app container is finished and no restart of all containers is due.
     pub(super) fn is_finished(&self) -> bool {
         let mut apps = self.members.iter().filter(|member| member.is_app);
         apps.all(Member::ended_for_good) && !self.restarts_all()
     }
 
-    /// Whether all containers are being restarted, or are to be.
+    /// Whether a restart of all containers is in progress or due.
     pub(super) fn restarts_all(&self) -> bool {
         let working = self
             .work
             .iter()
             .any(|work| matches!(work, Work::Kill(_) | Work::Remove));
-        // After the removal the rest of the work is starts, of containers that
-        // wait for them.
+        // After the removal only the starts of waiting containers are left.
         working || self.members.iter().any(Member::restarts_all)
     }
 
-    /// Whether some container is still to be started by a restart of all.
+    /// Whether no restart of all containers is due and no work is left.
     pub(super) fn is_settled(&self) -> bool {
         !self.restarts_all() && self.work.is_empty()
     }
 
-    /// Phase of the pod, as if it had these containers only.
+    /// The phase of a pod with only these containers.
     pub(super) fn phase(&self, which: impl Fn(&Member) -> bool) -> Phase {
         let members: Vec<&Member> = self.members.iter().filter(|member| which(member)).collect();
         if self.restarts_all() || !members.iter().all(|member| member.ended_for_good()) {
@@ -265,7 +262,7 @@ impl Kubelet {
         }
     }
 
-    /// What the worker finds to do when it looks at the pod.
+    /// The work that results from the current state of the pod.
     fn to_do(&self) -> VecDeque<Work> {
         let members = self.members.iter().enumerate();
         if self.members.iter().any(Member::restarts_all) {

@@ -93,7 +93,7 @@ fn nothing_is_due_for_a_sidecar_that_has_ended() {
     assert_ne!(stage.engine.next_wake(), Some(next));
 }
 
-/// The proxy took its first request, and nothing came.
+/// The proxy received its first request and sent no reply.
 fn unanswered() -> Stage {
     let mut stage = never();
     stage.run_all();
@@ -104,7 +104,8 @@ fn unanswered() -> Stage {
     stage
 }
 
-/// What quits may close the connection first, and so does a handler that fails, after which nothing has been asked for.
+/// A sidecar that quits may close the connection before it replies. So does a handler that fails, and then the sidecar
+/// does not quit.
 #[test]
 fn a_request_without_a_reply_is_made_again() {
     let mut stage = unanswered();
@@ -134,7 +135,7 @@ fn a_repeated_request_that_is_accepted_has_its_whole_time() {
     assert_eq!(stage.take(), NEXT);
 }
 
-/// The step's time is the same, however often it was made.
+/// Repeated requests do not extend the time of the step.
 #[test]
 fn without_any_reply_the_next_step_is_not_later() {
     let mut stage = unanswered();
@@ -152,7 +153,7 @@ fn without_any_reply_the_next_step_is_not_later() {
     assert_eq!(stage.take(), NEXT);
 }
 
-/// It closed its port, since it had heard the first.
+/// The sidecar closed its port because it received the first request.
 #[test]
 fn a_refused_connection_after_a_request_without_a_reply() {
     for outcome in [Outcome::Refused, Outcome::TimedOut, Outcome::Rejected(500)] {
@@ -225,7 +226,7 @@ fn requests_are_prepared_once_and_where_they_will_be_made() {
     }
 }
 
-/// It was asked and takes its time, and the node comes to observe: it still ended as requested.
+/// The mode changes to observe after the quit request. The sidecar still ended as requested.
 
 #[test]
 fn what_was_asked_before_observe_ends_as_asked() {
@@ -261,13 +262,13 @@ fn a_port_that_never_opens_does_not_delay_a_step_whose_port_listens() {
     assert!(waited < Duration::from_secs(2), "{waited:?}");
     stage.outcome("i", Outcome::Accepted);
     assert_eq!(stage.take(), ["istio-proxy quit-accepted"]);
-    // Its drain.
+    // The proxy drains.
     stage.pass(Duration::from_secs(5));
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
 
-/// A sidecar that does not listen yet: both ports are tried in turn, and the first one that opens is taken.
+/// A sidecar that does not listen yet. The requests alternate between both ports until one of them opens.
 #[test]
 fn ports_that_do_not_listen_yet_are_tried_in_turn() {
     let mut stage = never();
@@ -285,13 +286,14 @@ fn ports_that_do_not_listen_yet_are_tried_in_turn() {
     assert!(!attempts.iter().any(failed), "{attempts:?}");
 }
 
-/// No port of its ladder has a listener. A sidecar with another port that listens is up: SIGTERM follows at once. One that shows
-/// nothing may be starting: SIGTERM follows after the 5 s that it takes.
+/// No port of the ladder has a listener. A sidecar that listens on another of its ports has started, so SIGTERM follows
+/// at once. A sidecar without a listener may still be starting, so SIGTERM follows after the 5 s that the signal may
+/// take.
 #[test]
 fn signal_is_not_delayed_by_ports_that_never_open() {
     let outbound = || Probe::Listens { port: 15001 };
     let other = || Probe::Listens { port: 3500 };
-    // The probes that succeed, the time from the last one to the exit of the app, and the wait for the signal.
+    // The successful probes, the time from the last one to the exit of the app, and the wait for the signal.
     let cases = [
         (
             "it listens on its outbound port",
@@ -348,8 +350,8 @@ fn signal_is_not_delayed_by_ports_that_never_open() {
     }
 }
 
-/// A port that may never open is awaited for as long as the signal takes, which ends the sidecar as well: 5 s of Dapr, 120 of
-/// Linkerd, which is more than 10 s from its start. A process that a shell may yet start does not receive a signal.
+/// The wait for a port that may never open lasts as long as SIGTERM would take to end the sidecar (5 s for Dapr, 120 s
+/// for Linkerd), and ends 10 s after its start. A process that a shell may still start receives no signal.
 #[test]
 fn ports_of_a_starting_sidecar_are_awaited_no_longer_than_its_signal_takes() {
     let cases = [

@@ -47,7 +47,7 @@ pub(super) fn stage(linger: Mode, spec: Pod) -> Stage {
     stage.hold_mode = linger;
     stage.mode(Mode::Off);
     stage.run_all();
-    // Past the least time between two requests to the kubelet.
+    // Longer than the minimum interval between two requests to the kubelet.
     stage.pass(seconds(1));
     stage
 }
@@ -91,7 +91,7 @@ impl Stage {
         self.spec.deletion_expires = Some(NOON + seconds(grace) - seconds(ago));
     }
 
-    /// Deleted, with the stop signal of its sidecar held.
+    /// A deleted pod. The stop signal of its sidecar is held.
     fn lingering(spec: Pod) -> Self {
         let mut stage = armed(spec);
         stage.delete(30, 0);
@@ -141,7 +141,7 @@ fn nothing_waits_without_the_annotation_or_the_mode() {
     }
 }
 
-/// A sidecar whose recipe says that it needs its stop signal at once.
+/// A sidecar that needs its stop signal at once, by its recipe.
 #[test]
 fn recipe_exempts_its_sidecar() {
     let text = "recipes: [{name: istio, recognise: [{name: [istio-proxy]}], quit: [{signal: SIGTERM}], linger: never}]";
@@ -216,7 +216,7 @@ fn end_of_the_holder_is_reported() {
     let mut stage = Stage::lingering(requested());
     stage.stop_reported(StopResult::Lost);
     assert_eq!(stage.take(), [RELEASED, "stops []"]);
-    // Nothing waited for the next one.
+    // No stop signal was held, so the next pod has no report.
     let mut stage = armed(requested());
     stage.stop_reported(StopResult::Lost);
     assert_eq!(stage.take(), [""; 0]);
@@ -264,7 +264,7 @@ fn pod_that_is_gone_is_withdrawn() {
 }
 
 proptest! {
-    /// Whatever happens, a stop signal is not held beyond the grace period of the deletion.
+    /// A stop signal is never held beyond the grace period of the deletion.
     #[test]
     fn never_beyond_the_grace_period(
         grace in 1..60_u64,

@@ -1,4 +1,4 @@
-//! What the kubelet's lists tell, and what they do not.
+//! The conclusions from the kubelet's lists, and their limits.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn what_ended_before_the_start_has_ended() {
     for (state, policy) in [
         (RunState::Terminated(0), RestartPolicy::OnFailure),
         (RunState::Terminated(3), RestartPolicy::Never),
-        // As old as the API server's watch; the kernel shows no such container.
+        // The status is as old as the API server's watch, and the container has no cgroup any more.
         (RunState::Running, RestartPolicy::Never),
     ] {
         let mut spec = pod(policy, &["app"]);
@@ -88,7 +88,7 @@ fn the_kubelet_away_changes_nothing_that_the_kernel_can_tell() {
     assert_eq!(stage.take(), ["pod-finished", STATUS]);
 }
 
-/// A kubelet that was just started lists nothing before it has heard of its pods.
+/// A kubelet that has just started lists no pods until it has received them.
 #[test]
 fn a_list_without_a_living_pod_forgets_nothing() {
     let mut stage = never();
@@ -140,7 +140,7 @@ fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
     assert_eq!(next.since(asked), Duration::from_millis(100));
 }
 
-/// What a Namespace says counts for the pods that are there already.
+/// Changed annotations of a Namespace also apply to its existing pods.
 #[test]
 fn a_namespace_that_opts_out_later_is_heard() {
     let mut stage = never();
@@ -159,7 +159,7 @@ fn a_namespace_that_opts_out_later_is_heard() {
     assert_eq!(stage.take(), ["skipped: OptedOut"]);
 }
 
-/// The kubelet's list may be older than what the kernel shows.
+/// The kubelet's list may be older than the kernel's events.
 #[test]
 fn a_pod_that_is_not_listed_yet_is_not_forgotten() {
     let mut stage = never();

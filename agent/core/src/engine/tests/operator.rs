@@ -23,7 +23,7 @@ const FORCE: Verb = Verb::Quit { force: true };
 const POST: &str = "i POST :15020/quitquitquit";
 
 impl Stage {
-    /// Gives an order, and takes the answer.
+    /// Sends an operator's request, and returns the reply.
     pub(super) fn order(&mut self, verb: Verb) -> Answer {
         self.ordered(verb, false)
     }
@@ -40,7 +40,7 @@ impl Stage {
         self.answers.pop().unwrap()
     }
 
-    /// What stands in the timeline of orders.
+    /// The operator requests in the timeline.
     fn by_hand(&self) -> Vec<String> {
         let lines = self.log.iter();
         let lines = lines.filter_map(|line| line.strip_prefix("operator-request: "));
@@ -65,7 +65,7 @@ fn refused(answer: Answer) -> Refused {
 fn running(mode: Mode, spec: Pod) -> Stage {
     let mut stage = Stage::new(mode, spec);
     stage.run_all();
-    // They hear signals.
+    // The containers are old enough to receive signals.
     stage.now = stage.now + MIN_SIGNAL_AGE;
     stage
 }
@@ -84,7 +84,7 @@ fn opted_out() -> Pod {
     spec
 }
 
-/// A pod whose only sidecar is known to end with 143.
+/// A pod whose only sidecar exits with 143 on SIGTERM.
 fn spoiling() -> Pod {
     let mut spec = pod(RestartPolicy::Never, &["app"]);
     let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
@@ -189,7 +189,7 @@ fn what_never_finishes_or_comes_back_is_forced_only() {
         "{:?}",
         stage.log
     );
-    // One that has sidecars only.
+    // A pod that has only sidecars.
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Never, &[]));
     assert!(refused(stage.order(QUIT)).yields_to_force());
     assert_eq!(taken(stage.order(FORCE)).steps.len(), 1);
@@ -322,7 +322,7 @@ fn an_order_ends_where_the_apps_come_back() {
         .collect();
     assert_eq!(order, ["shipper", PROXY]);
     stage.outcome("s", Outcome::Signalled);
-    // Its end has all containers started again.
+    // Its exit restarts all containers.
     stage.exit("s", 3);
     stage.pass(Duration::from_secs(60));
     let attempts: Vec<String> = stage

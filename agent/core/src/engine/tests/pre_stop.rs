@@ -62,7 +62,7 @@ impl Stage {
 fn app_receives_its_signal_after_the_time() {
     let mut stage = Stage::app_held(requested(), 30);
     assert_eq!(stage.take(), ["app pre-stop-held"]);
-    // The holder has the limit.
+    // The holder applies the limit.
     stage.pass(seconds(10));
     assert_eq!(stage.take(), [""; 0]);
     assert_eq!(
@@ -129,7 +129,7 @@ fn stage_of(spec: Pod) -> Vec<String> {
     about.filter(|line| line.contains("pre-stop")).collect()
 }
 
-/// It is killed when Kubernetes would have killed it.
+/// The app is killed when Kubernetes would have killed it.
 #[test]
 fn app_that_ignores_its_signal_ends_with_the_grace_period() {
     let mut stage = Stage::app_held(requested(), 30);

@@ -21,11 +21,11 @@ use super::kubelet::{Member, Move, Policy, Rule, State};
 #[derive(Debug, Clone)]
 struct Scenario {
     members: Vec<Member>,
-    /// What happens next, and how old a list is.
+    /// The choice of each next event, and the age of each list.
     picks: Vec<(usize, usize)>,
-    /// After how many picks the agent starts.
+    /// The number of picks before the agent starts.
     start: usize,
-    /// Whether the scenario goes on until nothing happens any more.
+    /// Whether the scenario continues until no event is possible.
     to_the_end: bool,
     /// For each run, whether its name and its exit code are reported.
     reported: Vec<(bool, bool)>,
@@ -117,7 +117,7 @@ proptest! {
         let kubelet = &simulation.kubelet;
         let mut left = kubelet.members.iter().filter(|member| !member.is_app && member.runs_now());
         let quits = left.find(|member| !member.restarts_after(0));
-        // Where a scenario was cut, one sidecar may wait for another to be started.
+        // In a scenario that was cut, one sidecar may still wait for the start of another.
         let works = kubelet.moves().contains(&Move::Work);
         if kubelet.is_finished() && !works {
             prop_assert!(quits.is_none(), "never requested\n{}", simulation.trace.join("\n"));

@@ -1,4 +1,4 @@
-//! The main story, as events.
+//! The main scenarios, as events.
 
 use std::time::Duration;
 
@@ -198,7 +198,7 @@ fn a_pod_that_disappears_is_forgotten() {
     assert_eq!(stage.engine.census().seen, 0);
 }
 
-/// There it would be the node that is asked.
+/// The query would reach a process of the node.
 #[test]
 fn no_version_is_queried_on_the_host_network() {
     for (host_network, asked) in [(false, 1), (true, 0)] {
@@ -212,7 +212,7 @@ fn no_version_is_queried_on_the_host_network() {
     }
 }
 
-/// A sidecar that ends while it is asked for its version never answers; its next run is asked.
+/// A sidecar that exits during its version query never replies. The agent queries its next run.
 #[test]
 fn the_next_run_is_asked_for_its_version() {
     let mut spec = pod(RestartPolicy::OnFailure, &["app"]);

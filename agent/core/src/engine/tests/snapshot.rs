@@ -104,7 +104,7 @@ fn pods_out_of_scope_have_their_own_states() {
     stage.namespace = None;
     stage.run_all();
     assert_eq!(stage.state(), PodState::Unknown);
-    // The containers are listed, but not their roles.
+    // The containers are listed, and their roles are unknown.
     assert_eq!(
         lines(&stage.seen()),
         ["app: Other Running", "istio-proxy: Other Running"]
@@ -133,7 +133,7 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
     stage.opened(0);
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
-    // It only counts.
+    // Observe mode only counts connections.
     let mut stage = held(Mode::Observe, istio());
     stage.announce();
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
@@ -166,16 +166,16 @@ fn each_container_has_its_role_and_how_it_ended() {
     stage.exit("s", 3);
     stage.start("app", "a");
     stage.exit("a", 1);
-    // The app's next run is there before it is known whose it is.
+    // The app's next run exists, and its container's name is not known yet.
     stage.appear("n");
-    // Its end came without its code, which the kubelet tells.
+    // The kernel reports the exit without its code, and the kubelet reports the code.
     stage.start("quiet", "q");
     stage.send(Event::container(key("q"), ContainerChange::Exited));
     status(&mut stage.spec, "quiet", "q", RunState::Terminated(7));
-    // This one was over before usher came.
+    // This container ended before the agent started.
     status(&mut stage.spec, "late", "l", RunState::Terminated(9));
     stage.start(PROXY, "i");
-    // The kubelet's word for a run that is known is not asked for.
+    // A known exit code takes precedence over the kubelet's status.
     status(&mut stage.spec, "app", "a", RunState::Terminated(99));
     status(&mut stage.spec, PROXY, "i", RunState::Running);
     stage.list();

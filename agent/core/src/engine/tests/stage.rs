@@ -1,4 +1,4 @@
-//! A stage for scenes: one pod, an engine, and a manual clock.
+//! The fixture of the scenarios: one pod, an engine, and a manual clock.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn uid() -> PodUid {
     plain::pod(Vec::new()).uid
 }
 
-/// The container id that stands for a short text.
+/// The container id for a short text.
 pub(super) fn id(run: &str) -> ContainerId {
     let hex: String = run.bytes().map(|byte| format!("{byte:02x}")).collect();
     ContainerId::parse(&format!("{hex:0<64}")).unwrap()
@@ -73,31 +73,30 @@ pub(super) struct Stage {
     pub(super) engine: Engine,
     pub(super) now: Timestamp,
     pub(super) spec: Pod,
-    /// Everything that was done, as text.
+    /// The actions and decisions, as text.
     pub(super) done: Vec<String>,
-    /// The same with all stances, and each decision with its reason.
+    /// The same, with the decisions in `stances` and with each reason.
     pub(super) log: Vec<String>,
-    /// The attempts among it, which have no reply yet.
+    /// The attempts without a reply.
     pub(super) attempts: Vec<(ContainerKey, Step)>,
-    /// What was made ready.
+    /// The sidecars with a prepared connection.
     pub(super) prepared: Vec<ContainerKey>,
-    /// A request to the kubelet is waiting for [`Stage::answer`].
+    /// The engine has requested the kubelet's list; [`Stage::answer`] replies.
     pub(super) asked: bool,
-    /// What was thought of the pod, in words.
+    /// Reports that the pod is waiting, not applicable or unsupported.
     pub(super) stances: Vec<String>,
-    /// What its Namespace says; None while the API server is away.
+    /// The settings of its Namespace; None while the API server is unavailable.
     pub(super) namespace: Option<NamespaceValues>,
-    /// Sidecars that were asked for their version.
+    /// Sidecars that received a version query.
     pub(super) questions: Vec<ContainerKey>,
-    /// How often a Namespace was requested for.
+    /// The number of requests for a Namespace.
     pub(super) fetched: usize,
     /// Actions and reports about connections.
     pub(super) hold: Vec<String>,
-    /// Whether connections are held.
     pub(super) hold_mode: Mode,
     /// Answers to operators.
     pub(super) answers: Vec<Answer>,
-    /// Everything that was done.
+    /// All actions.
     pub(super) actions: Vec<Action>,
 }
 
@@ -243,7 +242,7 @@ impl Stage {
         self.send(Event::Pods(pods));
     }
 
-    /// The kubelet gives its pods, asked or not.
+    /// The kubelet's list arrives, requested or not.
     pub(super) fn list(&mut self) {
         self.answer_with(vec![self.spec.clone()]);
     }
@@ -252,7 +251,7 @@ impl Stage {
         self.send(Event::container(key(run), ContainerChange::Appeared));
     }
 
-    /// A container of this name starts; its run has the name's initials.
+    /// Starts a run of the container with this name.
     pub(super) fn start(&mut self, name: &str, run: &str) {
         self.appear(run);
         let name = Some(name.to_owned());
@@ -289,7 +288,7 @@ impl Stage {
         self.list();
     }
 
-    /// Lets time pass, with all its timers; the kubelet answers when asked.
+    /// Advances the clock, with all timers; the kubelet replies to each request.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -304,7 +303,7 @@ impl Stage {
         self.now = end.max(self.now);
     }
 
-    /// What was done since the last call.
+    /// The actions and decisions since the last call.
     pub(super) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.done)
     }
@@ -315,7 +314,7 @@ pub(super) fn run_of(name: &str) -> String {
     name[..1].to_owned()
 }
 
-/// What an action says, if it says something about the pod.
+/// The text of an action that concerns the pod.
 fn line(action: &Action) -> Option<String> {
     match action {
         Action::Attempt { key, step, .. } => Some(format!("{} {step}", text_of(key))),
@@ -330,7 +329,7 @@ fn line(action: &Action) -> Option<String> {
     }
 }
 
-/// The short text that a container id stands for.
+/// The short text of a container id.
 pub(super) fn text_of(key: &ContainerKey) -> String {
     let hex = key.id.as_str().trim_end_matches("00");
     let digits: Vec<char> = hex.chars().collect();

@@ -16,7 +16,6 @@ mod whole_pod;
 
 use self::scenario::Scenario;
 
-/// One situation.
 struct Row {
     what: &'static str,
     pod: &'static str,

@@ -1,9 +1,9 @@
-//! Sidecars that are started again.
+//! Sidecars that restart.
 
 use super::super::hold::*;
 use crate::pod::container_change::ContainerChange;
 
-/// A pod whose proxy is waited for whenever it is started again.
+/// A pod that is held again after each restart of its proxy.
 fn held_again() -> Pod {
     let mut spec = pod(RestartPolicy::Always, &["app"]);
     let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
@@ -50,7 +50,7 @@ fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
     stage.start(PROXY, "i");
     stage.probed(ready());
     stage.opened(0);
-    // The namespace stays open for the next time.
+    // The network namespace stays open for the next hold.
     assert!(!stage.take_hold().contains(&"forget".to_owned()));
     stage.exit("i", 1);
     assert_eq!(stage.take_hold(), [ARM]);

@@ -1,4 +1,4 @@
-//! From a sandbox that is announced to connections that wait, or do not.
+//! From the announcement of a sandbox to its held connections, or to the reason that there are none.
 
 use super::super::hold::*;
 use crate::base::id::{ContainerId, ContainerKey};
@@ -21,7 +21,7 @@ fn from_add_to_ready() {
     stage.opened(1);
     let opened = "hold-released: the sidecar is ready, 300 ms after the hold began; 1 connection had waited, 240 ms";
     assert_eq!(stage.take_hold(), [opened, "forget"]);
-    // It stays so, whatever restarts.
+    // Restarts do not start another hold.
     stage.exit("i", 1);
     stage.start(PROXY, "j");
     stage.pass(seconds(60));
@@ -85,11 +85,11 @@ fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
     stage.announce_as(None);
     for (millis, expected) in [(4_999, &[][..]), (5_000, &turned_away)] {
         stage.now = announced + Duration::from_millis(millis - 1);
-        // Takes a millisecond.
+        // The reply takes one millisecond.
         stage.answer_with(Vec::new());
         assert_eq!(stage.take_hold(), expected, "{millis} ms");
     }
-    // Of more than are kept, the oldest is dropped.
+    // Beyond the limit of pending announcements the oldest one is dropped.
     for _ in 0..64 {
         stage.announce_as(None);
         assert_eq!(stage.take_hold(), [""; 0]);
@@ -147,8 +147,8 @@ fn init_containers_are_not_held() {
     assert_eq!(stage.take_hold(), [ARM]);
     stage.armed();
     assert_eq!(stage.take_hold(), [ARMED]);
-    // The kubelet runs them again where the sandbox stays: never seen, and no
-    // deadlock if so.
+    // The kubelet runs init containers again in the same sandbox. This was never observed, and must not cause a
+    // deadlock.
     stage.start("istio-init", "l");
     assert_eq!(stage.take_hold(), ["open all"]);
     stage.opened(0);
@@ -253,7 +253,7 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
         output[0].starts_with("hold-released") && output[1] == "forget",
         "{output:?}"
     );
-    // Late answers are about nothing any more.
+    // Late replies have no effect.
     stage.probed(ready());
     stage.opened(0);
     assert_eq!(stage.take_hold(), [""; 0]);
@@ -263,7 +263,7 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     assert_eq!(stage.take_hold(), ["forget"]);
 }
 
-/// An announced pod with an init container, which runs.
+/// An announced pod with a running init container.
 fn migrating() -> Stage {
     let mut spec = istio();
     spec.init_containers = vec!["migrate".to_owned()];
@@ -277,7 +277,7 @@ fn migrating() -> Stage {
 #[test]
 fn init_container_that_failed_has_not_ended() {
     let mut stage = migrating();
-    // The code comes before the end does, where the kernel tells both at once.
+    // If the kernel reports both at once, the exit code precedes the exit.
     stage.send(Event::container(
         key("m"),
         ContainerChange::ExitStatus(crate::pod::exit_status::ExitStatus::Code(1)),
@@ -322,7 +322,7 @@ fn name_is_that_of_the_one_pod_that_may_start() {
     let mut other = istio();
     other.uid = crate::base::id::PodUid::parse(&"7".repeat(32)).unwrap();
     other.deleting = true;
-    // The one before it, of a StatefulSet for one, goes still.
+    // An older pod of the same name, as of a StatefulSet, is still terminating.
     stage.answer_with(vec![istio(), other.clone()]);
     stage.announce_as(None);
     assert_eq!(stage.take_hold(), [ARM]);

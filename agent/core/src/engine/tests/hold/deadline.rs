@@ -1,4 +1,4 @@
-//! When a deadline comes, and what it opens.
+//! Deadlines of holds, and the ports that they release.
 
 use super::super::hold::*;
 
@@ -25,7 +25,7 @@ fn deadline_releases_held_ports() {
     );
 }
 
-/// Its app was refused, and is seen to have ended before anybody looks at the held ports.
+/// The app was refused, and the agent observes its exit before it reads the held ports.
 #[test]
 fn a_release_by_the_kernel_is_reported_as_the_deadline() {
     let went = Tally {
@@ -72,7 +72,7 @@ fn deadline_counts_from_the_first_app_s_start() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     let renew = "renew 15001 30s";
-    // Its image takes its time.
+    // The proxy's image is still being pulled.
     stage.pass(seconds(14));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
@@ -101,7 +101,7 @@ fn app_of_the_sandbox_before_starts_no_deadline() {
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
 }
 
-/// Its held ports are to stay shut after five seconds.
+/// A pod whose held ports stay closed after its deadline of 5 s.
 fn closed() -> Stage {
     let mut spec = istio();
     let annotations = [
@@ -116,7 +116,7 @@ fn closed() -> Stage {
     stage
 }
 
-/// No app has begun; the agent may end at any time, and the kernel opens nothing before its lease is over.
+/// No app has started. If the agent exits now, the kernel releases nothing before the lease expires.
 #[test]
 fn a_deadline_that_is_put_off_has_its_lease_again() {
     let mut stage = closed();

@@ -1,4 +1,4 @@
-//! What the kernel refuses.
+//! Holds that the kernel rejects.
 
 use super::super::hold::*;
 

@@ -3,7 +3,7 @@
 use super::super::hold::*;
 use crate::recipe::tests::field::pod_of;
 
-/// The pod of a case in enforce mode. Its containers run since now, and its connections are held.
+/// The pod of a case in enforce mode. Its containers have just started, and its connections are held.
 fn running(case: &str) -> Stage {
     let mut stage = held(Mode::Enforce, pod_of(case));
     stage.shut();
@@ -44,7 +44,7 @@ fn a_proxy_without_a_status_port_is_ready_when_it_listens() {
     assert_eq!(stage.take_hold(), ["open all"]);
 }
 
-/// 503 from 15021 for ever, or no listener there: without usher the connections would reach the proxy.
+/// 15021 always answers 503, or has no listener. Without usher the connections would reach the proxy.
 #[test]
 fn a_proxy_that_listens_is_not_waited_for_longer_than_its_grace() {
     let mut stage = held(Mode::Enforce, istio());
@@ -75,7 +75,7 @@ fn a_proxy_that_is_ready_within_its_grace_is_reported_as_ready() {
     assert!(stage.take_hold()[0].starts_with("hold-released: the sidecar is ready"));
 }
 
-/// A proxy that starts again has not listened since its first run did.
+/// The listener of an earlier run of the proxy does not count.
 #[test]
 fn the_grace_counts_from_the_listener_of_the_run_that_lives() {
     let mut stage = held(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
@@ -147,7 +147,7 @@ fn upstreams_of_consul_open_with_their_listeners() {
     assert_eq!(stage.take_hold(), ["open all", "starts []"]);
 }
 
-/// Transparent proxy may be off by Consul's configuration, which the pod does not show.
+/// Consul's configuration may disable the transparent proxy, which the pod's spec does not show.
 #[test]
 fn a_captured_port_is_not_waited_for_once_all_upstreams_listen() {
     let mut stage = running("Consul's prepared queries and labelled upstreams");
@@ -177,7 +177,7 @@ fn each_instance_opens_with_its_own_listener() {
     let mut stage = running("one Cloud SQL proxy with two instances");
     stage.probed(listens(5432));
     assert_eq!(stage.take_hold(), ["open 5432"]);
-    // The proxy asks for the engine of the second one meanwhile.
+    // Meanwhile the proxy queries the database engine of its second instance.
     stage.pass(seconds(4));
     assert_eq!(stage.take_hold(), NOTHING);
     stage.probed(listens(5433));

@@ -1,4 +1,4 @@
-//! What an earlier agent left, and pods that were not announced.
+//! Holds of an earlier agent, and pods that were not announced.
 
 use super::super::hold::*;
 
@@ -12,7 +12,7 @@ pub(super) fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
     });
 }
 
-/// Connections that an earlier agent had wait for this time from now on.
+/// The hold of an earlier agent, with this remaining time.
 pub(super) fn remains(time: Duration) -> Option<Remains> {
     Some(Remains {
         ports: vec![(15001, time)],
@@ -37,12 +37,12 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     let mut stage = restarted(Mode::Enforce);
     find(&mut stage, "a", remains());
     assert_eq!(stage.take_hold(), [""; 0]);
-    // Reported when the pod has a name.
+    // The adoption is reported once the name of the pod is known.
     stage.list();
     assert_eq!(stage.take_hold(), [found, WATCH]);
     stage.pass(seconds(13));
     assert_eq!(stage.take_hold(), ["open all"]);
-    // How long they were held before is unknown.
+    // The length of the hold before this agent is unknown.
     stage.send(Event::Opened {
         sandbox: SandboxId::parse(key("a").id.as_str()).unwrap(),
         result: Ok(Tally::default()),
@@ -52,7 +52,7 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
         output[0].contains("13.0 s after this agent adopted the hold"),
         "{output:?}"
     );
-    // Its time was over.
+    // The deadline has passed.
     let mut stage = restarted(Mode::Enforce);
     let over = Remains {
         ports: Vec::new(),
@@ -63,12 +63,12 @@ fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
     stage.list();
     let gone = "hold-adopted: an earlier agent held connections; its deadline passed before this agent started, and they are released";
     assert_eq!(stage.take_hold(), [gone]);
-    // Not wanted any more.
+    // The current mode requests no hold.
     let mut stage = restarted(Mode::Off);
     stage.list();
     find(&mut stage, "a", remains());
     assert_eq!(stage.take_hold(), [found, "open all"]);
-    // Nothing was left, and the app runs.
+    // The earlier agent left no hold, and the app runs.
     let mut stage = restarted(Mode::Enforce);
     stage.list();
     find(&mut stage, "a", None);

@@ -15,7 +15,7 @@ use crate::{
 
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Sets what a condition of a recipe looks at.
+/// Makes the pod and its container match a condition of a recipe.
 fn fulfil(condition: &Condition, pod: &mut Pod, container: &mut Container) {
     let Condition {
         version: _,
@@ -142,8 +142,8 @@ fn listeners() -> impl Strategy<Value = Vec<Option<u64>>> {
     prop::collection::vec(prop::option::of(0..40_u64), 16)
 }
 
-/// A proxy's resolver may listen long before it knows the names of its mesh: its queries wait for the proxy, so that both
-/// ports listen at the same time here.
+/// The time of each port's listener. The mesh's resolver may listen before it knows the names of the mesh. Its queries
+/// wait for the proxy, so both ports listen at the same time here.
 fn spread(pod: &Pod, times: &[Option<u64>]) -> BTreeMap<u16, u64> {
     let plan = Plan::of(
         pod,
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// Where a recipe's settings switch off everything that could be probed, nothing is held: a port of 0 is no port.
+/// If a recipe's settings disable everything that could be probed, nothing is held. Port 0 means disabled.
 #[test]
 fn a_port_that_is_off_is_neither_held_nor_probed() {
     let (config, namespace) = (Config::default(), NamespaceValues::default());

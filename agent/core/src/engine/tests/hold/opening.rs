@@ -61,7 +61,7 @@ fn ports_on_loopback_open_one_by_one() {
     assert!(stage.take_hold()[0].starts_with("watch [Listens { port: 1433 }, "));
     stage.probed(Probe::Listens { port: 5432 });
     assert_eq!(stage.take_hold(), ["open 5432"]);
-    // The others are of engines that it does not serve.
+    // The other ports are of engines that this instance does not have.
     stage.pass(Duration::from_millis(999));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(Duration::from_millis(2));

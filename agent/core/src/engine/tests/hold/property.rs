@@ -1,4 +1,4 @@
-//! What holds whatever happens to a pod's connections, and in which order.
+//! Invariants of held connections, for any events in any order.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,7 +26,6 @@ use crate::{
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Something happens.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Announce(u8),
@@ -34,9 +33,9 @@ enum Step {
     Start(usize),
     Exit(usize, u8),
     Ready,
-    /// The edge answers what it was asked.
+    /// The edge carries out its pending actions, and reports success.
     Answer,
-    /// It answers that it could not.
+    /// The edge reports that its pending actions failed.
     Fail,
     Mode(Mode),
     Delete,
@@ -70,11 +69,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Two init containers, the app and the proxy.
 const NAMES: [&str; 4] = ["first", "second", "app", PROXY];
 
-/// What the edge has in hand of a sandbox.
+/// The state of one sandbox at the edge.
 #[derive(Debug, Default)]
 struct Place {
     answered: u32,
-    /// Since when connections wait.
+    /// The start of the hold.
     shut: Option<Timestamp>,
     arming: bool,
     opening: bool,
@@ -91,11 +90,11 @@ struct World {
     living: [Option<u32>; NAMES.len()],
     runs: u32,
     present: bool,
-    /// Runs before the newest sandbox.
+    /// The number of runs before the newest sandbox.
     announced: u32,
-    /// Since when the app of this sandbox runs, or did.
+    /// The start of this sandbox's app, also after its exit.
     app_since: Option<Timestamp>,
-    /// Starts that are to be held.
+    /// The requested holds of starts.
     wished: Vec<String>,
     denied: bool,
     supported: bool,
@@ -364,7 +363,7 @@ proptest! {
             world.take(step);
             world.check();
         }
-        // In the end nothing is left.
+        // At the end no hold is left.
         world.take(Step::List);
         for _ in 0..4 {
             world.answer(true);
@@ -377,7 +376,7 @@ proptest! {
             assert!(place.shut.is_none() || no_app_waits, "held for ever");
         }
 
-        // It may be held when the app comes, which comes after init containers.
+        // A start may stay held while the app or its init containers have not run.
         let app = world.living[2].filter(|run| *run > world.announced);
         let before = world.living[0].is_some() || world.living[1].is_some();
         let released = world.wished.is_empty() || app.is_none() || before;

@@ -1,8 +1,8 @@
-//! What recipes and pods say of held ports, and who the proxy is.
+//! Held ports from recipes and annotations, and the user of the proxy.
 
 use super::super::hold::*;
 
-/// What is armed for a pod, or why nothing is.
+/// The armed hold of a pod, or the reason that there is none.
 fn armed(spec: Pod) -> String {
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();

@@ -1,4 +1,4 @@
-//! Starts that wait, and those that do not.
+//! Starts that are held, and starts that are not.
 
 mod end;
 mod missed;
@@ -36,7 +36,7 @@ impl Stage {
         });
     }
 
-    /// Announced and armed, its app's start marked and held.
+    /// Announces and arms the pod; the start of its app is marked and held.
     fn start_held(&mut self) {
         self.shut();
         self.reported("a", "app", StartResult::Marked);
@@ -80,7 +80,7 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     assert_eq!(stage.engine.census().held_starts, 0);
     stage.opened(0);
     stage.take_hold();
-    // Started again under a ready proxy.
+    // The app restarts while the proxy is ready.
     stage.exit("a", 1);
     stage.start("app", "b");
     assert_eq!(stage.take_hold(), [""; 0]);
@@ -149,7 +149,7 @@ fn hold_that_stays_closed_holds_no_start() {
     spec.annotations.extend(closed);
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    // The holder releases it by then, even if a port stays held.
+    // The holder releases the start after that time, even if a port is still held.
     assert_eq!(stage.take_hold()[1], "starts [app 30s]");
 }
 

@@ -1,4 +1,4 @@
-//! How long a stop signal waits at most, and the end of a sidecar that ignores it.
+//! The longest hold of a stop signal, and the end of a sidecar that ignores it.
 
 use super::*;
 
@@ -114,7 +114,7 @@ fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
     stage.pass(seconds(32));
     assert_eq!(stage.take(), killed);
 
-    // One that ends is not killed.
+    // A sidecar that exits in time is not killed.
     let mut stage = Stage::lingering(requested());
     stage.exit("a", 0);
     stage.released(false);
@@ -133,7 +133,7 @@ fn restarted_sidecar_is_not_killed() {
     stage.take();
     stage.pass(seconds(100));
     assert_eq!(stage.take(), [""; 0]);
-    // Deleted after the holder has ended: the stop signal came late by nothing.
+    // The pod is deleted after its holder ended: the stop signal was not delayed.
     stage.stop_reported(StopResult::Lost);
     stage.delete(30, 0);
     stage.list();

@@ -17,7 +17,7 @@ fn drains_once_when_the_deletion_is_known() {
     let mut stage = armed(requested());
     stage.delete(30, 0);
     stage.held_at(NOON);
-    // The stop signal may be that of a restart.
+    // The stop signal may belong to a restart.
     assert_eq!(stage.take(), [HELD]);
     stage.list();
     assert_eq!(stage.take(), [DRAIN]);

@@ -1,4 +1,4 @@
-//! Observe mode: what would have waited.
+//! Observe mode reports the stop signals that would have waited.
 
 use super::*;
 
@@ -13,7 +13,7 @@ impl Stage {
         stage.pass(seconds(2));
         stage.exit("i", 0);
         stage.pass(app - seconds(2));
-        // What happens later does not change what happened then.
+        // Later events do not change the report.
         stage.delete(30, 0);
         stage.exit("a", 0);
         stage.list();
@@ -39,7 +39,7 @@ fn observe_mode_reports_how_long_before_its_app_a_sidecar_ended() {
         Stage::observed(plain(), true, Duration::from_millis(2500)),
         none
     );
-    // It crashed before the deletion.
+    // The sidecar crashed, and the pod was not deleted.
     assert_eq!(Stage::observed(plain(), false, seconds(9)), none);
     let opted_out = annotated(plain(), "false");
     assert_eq!(Stage::observed(opted_out, true, seconds(9)), none);

@@ -1,4 +1,4 @@
-//! Several sidecars of one pod: who receives the stop signal first, and the time that is left to the others.
+//! Several sidecars of one pod: the order of their stop signals, and the remaining time of the later ones.
 
 use super::*;
 use crate::{pod::spec::plain, settings::config::Config};
@@ -19,7 +19,7 @@ fn recipes([helper, logs, mesh]: [u64; 3]) -> Config {
     Config::parse("test", &text).unwrap()
 }
 
-/// Deleted, with the stop signals of its three sidecars held.
+/// A deleted pod. The stop signals of its three sidecars are held.
 fn lingering(takes: [u64; 3], grace: u64) -> Stage {
     let names = ["app", "h", "x", "m"];
     let spec = Pod {
@@ -48,7 +48,7 @@ impl Stage {
         self.send(Event::Stop { key, name, result });
     }
 
-    /// The sidecars with a stop signal that is still held, by the last order to the holder.
+    /// The sidecars with a held stop signal, by the last order to the holder.
     fn held_stops(&self) -> Vec<String> {
         let mut stops = self.actions.iter().rev();
         let last = stops.find_map(|action| match action {
@@ -90,7 +90,7 @@ fn mesh_proxy_waits_for_helper_and_log_shipper() {
     assert_eq!(stage.held_stops(), [""; 0]);
 }
 
-/// A helper that ignores its signal costs the mesh proxy nothing of its own time.
+/// A helper that ignores its signal does not shorten the time of the mesh proxy.
 #[test]
 fn wait_for_an_earlier_stage_ends_at_the_deadline() {
     let mut stage = lingering([0, 0, 5], 30);
@@ -132,8 +132,8 @@ fn half_of_a_grace_period_that_is_too_short_is_reserved() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the sidecars take: each has its own part of the grace period left, an earlier stage is released before a
-    /// later one while the grace period is long enough for all, and nothing waits beyond it.
+    /// For any durations: each sidecar keeps its own part of the grace period, an earlier stage is released before a
+    /// later one if the grace period is long enough for all, and no stop signal is held beyond it.
     #[test]
     fn nothing_outlives_the_deadline(
         takes in prop::array::uniform3(0..40_u64),

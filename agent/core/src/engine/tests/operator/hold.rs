@@ -1,4 +1,4 @@
-//! Orders about connections.
+//! Operator requests about connections.
 
 use super::super::operator::*;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 
 const RELEASED: &str = "an operator released it";
 
-/// A pod whose app and proxy run for long, with a namespace that is not open.
+/// A pod whose app and proxy run for long. Its network namespace is not open.
 fn started(mode: Mode, spec: Pod) -> Stage {
     let mut stage = bare(mode, spec);
     stage.run_all();
@@ -101,7 +101,7 @@ fn a_namespace_that_cannot_be_opened_is_reported() {
     let key = key("a");
     stage.send(Event::NotFound { key });
     assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
-    // And a table that cannot be made.
+    // A table that cannot be created fails the hold as well.
     taken(stage.order(Verb::Hold));
     let sandbox = found(&mut stage, "a");
     let result = Err("no".to_owned());
@@ -145,7 +145,7 @@ fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
             continue;
         }
         taken(first);
-        // It is ordered already.
+        // The hold is already requested.
         let again = stage.order(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
     }
@@ -270,7 +270,7 @@ fn what_does_not_wait_yet_is_released_where_it_would() {
     }
     let mut stage = held(Mode::Enforce, istio());
     assert_eq!(taken(stage.order(Verb::Release)).says, not);
-    // An order that has not come about, its namespace is looked for yet.
+    // A pending hold: the agent has not found the network namespace yet.
     let mut stage = started(Mode::Off, istio());
     assert_eq!(stage.order(Verb::Release), nothing());
     taken(stage.order(Verb::Hold));
@@ -300,7 +300,7 @@ fn starts_that_wait_are_released() {
     let mut spec = istio();
     let start = ("usher.dev/hold".to_owned(), "start".to_owned());
     spec.annotations.extend([start]);
-    // Init containers run yet.
+    // Init containers still run.
     spec.init_containers = vec!["setup".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
@@ -334,10 +334,10 @@ fn rules_are_mended() {
     let says = "the table is made anew; connections to :15001 wait on";
     assert_eq!(mended.says, says);
     assert_eq!(stage.take_hold(), ["mend 15001 20s"]);
-    // While they are opened nothing is.
+    // A repair is rejected while the ports are being released.
     stage.order(Verb::Release);
     assert_eq!(refused(stage.order(Verb::Mend)), Refused::Busy);
-    // Nothing is wanted: what is there is looked at.
+    // No table is wanted, so the agent reads the existing one.
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
     let says = taken(stage.order(Verb::Mend)).says;

@@ -85,7 +85,7 @@ fn silent_app_receives_its_signal_after_the_floor() {
         "app pre-stop-released: clients have sent nothing for 2s; its stop signal was held for 10.0 s"
     );
     assert_eq!(stage.take(), ["app pre-stop-released"]);
-    // It has what is left of the grace period.
+    // The app has the rest of the grace period.
     stage.pass(seconds(25));
     assert_eq!(stage.take(), [""; 0]);
     stage.pass(seconds(2));
@@ -123,7 +123,7 @@ fn grace_period_is_the_ceiling() {
     );
 }
 
-/// The holder is as fast as the agent.
+/// The holder may release before the agent does.
 #[test]
 fn holder_releases_at_the_ceiling() {
     let mut stage = held(auto());

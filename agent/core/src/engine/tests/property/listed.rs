@@ -1,4 +1,4 @@
-//! The kubelet's containers as its list has them.
+//! The kubelet's containers in the form of its list.
 
 use crate::{
     engine::tests::{
@@ -35,7 +35,7 @@ pub(super) fn spec(members: &[Member]) -> Pod {
     pod
 }
 
-/// The text that stands for a member's run.
+/// The name of a member's run.
 pub(super) fn run(member: &Member, number: usize) -> String {
     format!("{}.{number}", member.name)
 }

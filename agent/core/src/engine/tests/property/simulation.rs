@@ -33,7 +33,7 @@ pub(super) struct Simulation<'scenario> {
     /// The states of the API server, oldest first; `oldest` is the first that a list may still have.
     published: Vec<Vec<Option<Status>>>,
     oldest: usize,
-    /// The kernel's events that are still to come, for each run that has a cgroup.
+    /// Runs that received a quit request and exited.
     pending: BTreeMap<String, VecDeque<Event>>,
     stage: Option<Stage>,
     /// Runs that were requested to quit, and did.
@@ -168,7 +168,7 @@ impl Simulation<'_> {
         self.answer();
     }
 
-    /// Each sidecar that is requested to quit quits.
+    /// Every sidecar that receives a quit request exits.
     fn answer(&mut self) {
         let stage = self.stage.as_mut().unwrap();
         if self.scenario.manual {
@@ -200,9 +200,9 @@ impl Simulation<'_> {
         }
     }
 
-    /// The agent starts on a node where these containers are.
+    /// The agent starts on a node with these containers.
     fn start(&mut self) {
-        // The agent only observes that what ended before its start is gone.
+        // Of containers that ended before its start, the agent only observes the removal.
         for events in self.pending.values_mut() {
             events.retain(|event| {
                 !matches!(

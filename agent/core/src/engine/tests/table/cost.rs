@@ -9,7 +9,7 @@ use crate::admin::NamespaceCost;
 const MESHED: &str = "Always app istio-proxy args=istio-proxy=proxy_sidecar";
 const JOB: &str = "Never app istio-proxy";
 
-/// One row: the pod, what happens, the costs.
+/// One row: the pod, the events, the costs.
 type Row = (
     &'static str,
     &'static str,

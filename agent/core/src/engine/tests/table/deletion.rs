@@ -226,7 +226,7 @@ fn modes_on_deletion() {
     ]);
 }
 
-/// One query for each end of a last app, and none where it changes nothing.
+/// Each exit of a last app causes one query; an exit that changes nothing causes none.
 #[test]
 fn queries_of_the_kubelet() {
     for (what, pod, events, expected) in [

@@ -6,7 +6,7 @@ const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str =
     "pod-finished: every app container ended for good; still running: istio-proxy";
 
-/// A pod, the ends that are for good in it, those after which it comes back.
+/// A pod, the exits after which its app is finished, and the exits after which its app restarts.
 const ENDS: &[(&str, &str, &str)] = &[
     (
         "Never app istio-proxy",
@@ -18,7 +18,7 @@ const ENDS: &[(&str, &str, &str)] = &[
         "0",
         "1 3 42 137 143 255 KILL TERM",
     ),
-    // The container's own policy counts before the pod's.
+    // The container's own policy overrides the pod's.
     ("Never app:OnFailure istio-proxy", "0", "1 3 42 KILL TERM"),
     (
         "OnFailure app:Never istio-proxy",
@@ -27,7 +27,7 @@ const ENDS: &[(&str, &str, &str)] = &[
     ),
     ("Always app:Never istio-proxy:Never", "0 1 42 KILL", ""),
     ("Always app:OnFailure istio-proxy:Never", "0", "1 42 KILL"),
-    // Its rules count before both.
+    // Its rules override both policies.
     ("Never app[42] istio-proxy", "0 1 3 255 KILL TERM", "42"),
     ("Never app[42,3] istio-proxy", "0 1 255", "42 3"),
     (

@@ -1,4 +1,4 @@
-//! Which container ended, which one there is, and which cannot be seen.
+//! The identity of containers: which one ended, which ones exist, and which ones are not visible.
 
 use super::{check, row};
 

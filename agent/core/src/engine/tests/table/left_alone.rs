@@ -1,4 +1,4 @@
-//! Finished pods that are left as they are, and what may become of that.
+//! Finished pods that usher leaves alone, and later events that change this.
 
 use super::{check, check_with, row};
 

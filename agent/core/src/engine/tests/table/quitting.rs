@@ -1,11 +1,10 @@
-//! How sidecars are terminated: steps and what they do to the pod, order,
-//! WAITS, runs that come back.
+//! The termination of sidecars: steps and their effects on the pod, order, waits, and restarts.
 
 use super::{check, check_with, row};
 
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
-/// Its signal spoils a pod that succeeded.
+/// SIGTERM ends it with a code that fails a successful pod.
 const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognise: [{image: [acme/fragile]}], \
                    quit: [{post: {port: 4000, path: /stop}}, {signal: SIGTERM, code: 143}]}]}";
 

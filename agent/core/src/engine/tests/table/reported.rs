@@ -1,4 +1,4 @@
-//! What was done is reported, whatever became of the pod between a request and its answer.
+//! Completed actions are reported, even if the pod changed between a request and its reply.
 
 use super::{check, row};
 

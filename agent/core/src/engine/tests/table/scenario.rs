@@ -54,7 +54,7 @@ use crate::{
 pub(super) struct Scenario {
     stage: Stage,
     config: String,
-    /// How many runs each container has had.
+    /// The number of runs of each container.
     runs: BTreeMap<String, usize>,
     namespace: NamespaceValues,
 }
@@ -93,7 +93,7 @@ impl Scenario {
         }
     }
 
-    /// How often the kubelet was queried.
+    /// The number of queries of the kubelet.
     pub(super) fn queries(&self) -> usize {
         let actions = self.stage.actions.iter();
         actions
@@ -160,7 +160,7 @@ impl Scenario {
                 for name in names {
                     self.start(&name);
                 }
-                // They run for long enough to hear a signal.
+                // The containers run for long enough to receive a signal.
                 self.stage.now = self.stage.now + MIN_SIGNAL_AGE;
                 self.apply("list");
             }
@@ -302,7 +302,7 @@ impl Scenario {
     }
 }
 
-/// Adds what a word says to a pod.
+/// Applies a word to the pod's spec.
 fn describe(spec: &mut Pod, word: &str) {
     if let Some(policy) = policy(word) {
         spec.restart_policy = policy;

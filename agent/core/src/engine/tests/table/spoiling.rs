@@ -1,5 +1,5 @@
-//! Steps that end a sidecar with another code than 0, and sidecars that are
-//! started again: what would do the pod harm is not done.
+//! Steps that end a sidecar with a code other than 0, and sidecars that restart: no step harms the
+//! pod.
 
 use super::{check, check_with, row};
 

@@ -1,4 +1,4 @@
-//! What is waited for before a step and after it.
+//! Waits before a step and after it.
 
 use super::{check, row};
 

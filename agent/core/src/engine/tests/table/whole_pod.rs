@@ -1,5 +1,4 @@
-//! Rules that start the whole pod again: containers that have ended for good
-//! come back as well (KEP-5532).
+//! Rules that restart the whole pod, with its finished containers (KEP-5532).
 
 use super::{check, row};
 

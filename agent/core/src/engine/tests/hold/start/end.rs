@@ -1,4 +1,4 @@
-//! What lets a start go before its sidecar is ready.
+//! Reasons to release a start before its sidecar is ready.
 
 use super::super::start::*;
 
@@ -31,7 +31,7 @@ fn a_probe_limits_the_hold_and_is_reported_first() {
     let went = "start-released: its limit has passed: it starts before its probes fail, and its connections stay held; its start was held for 10.0 s";
     assert_eq!(stage.take_hold(), [went]);
 
-    // One that allows as much as the deadline, or more, is no limit.
+    // A probe that allows at least the deadline is no limit.
     for probe in [liveness(0, 10, 5), liveness(0, 30, 4)] {
         spec.containers[0].probes = vec![probe];
         let mut stage = held(Mode::Enforce, spec.clone());
@@ -176,7 +176,7 @@ fn pod_that_goes_takes_its_starts_with_it() {
     stage.send(Event::PodGone(uid()));
     let output = stage.take_hold();
     assert_eq!(output[0], "starts []", "{output:?}");
-    // Later reports belong to no pod.
+    // Later reports match no pod.
     stage.reported("a", "app", released(5));
     assert_eq!(stage.take_hold(), [""; 0]);
 }

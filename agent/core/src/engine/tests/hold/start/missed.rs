@@ -1,4 +1,4 @@
-//! Starts that came before they could be held.
+//! Apps that started before their start could be held.
 
 use super::super::start::*;
 use crate::engine::tests::hold::found::{find, remains};
@@ -8,7 +8,7 @@ use crate::pod::container_change::ContainerChange;
 fn a_missed_start_is_reported_at_the_release() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.shut();
-    // Its root was not seen.
+    // The agent has not observed the container's root.
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.take_hold();
@@ -33,7 +33,7 @@ fn a_missed_start_is_reported_at_the_release() {
     // It is reported once.
     stage.reported("a", "app", ran(true));
     assert_eq!(stage.take_hold(), [""; 0]);
-    // Nor are those that had not run yet, whether they have a process or not.
+    // Starts that have not run yet are not reported either, with or without a process.
     stage.reported("c", "app", StartResult::Marked);
     stage.start("app", "c");
     stage.reported("c", "app", ran(false));
@@ -62,7 +62,7 @@ fn a_missed_start_is_reported_at_the_exit() {
     stage.reported("a", "app", gone());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
     assert_eq!(stage.take_hold(), [missed]);
-    // The runtime gave one up before it had a process.
+    // The runtime removed a container before it had a process.
     stage.reported("b", "app", StartResult::Marked);
     stage.reported("b", "app", gone());
     assert_eq!(stage.take_hold(), [""; 0]);
