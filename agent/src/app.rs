@@ -59,8 +59,8 @@ const KERNEL_PROBE: Duration = Duration::from_millis(500);
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    // Bind first: where another agent runs, it has this port, and keeps its sockets and files. The address of the metrics
-    // differs between agents while it is changed.
+    // Bind before any file or socket is touched: where another agent runs, binding its port fails. The address of the
+    // metrics alone does not detect that agent, because a rollout may change it.
     let [probes, http] = [args.probes, args.http].map(|address| {
         connection::listen(address).with_context(|| format!("listening on {address}"))
     });
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             probes,
             http,
             plugin,
-            // Here, because the service thread may not read the host's root directory.
+            // Detected here: the service thread has no permission to read the host's root directory.
             platform: platform::detect(&args.node.kubelet.host_root),
             kubelet,
             reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
@@ -110,19 +110,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .name("services".to_owned())
             .spawn_scoped(scope, move || service_thread.run())
             .context("starting the service thread")?;
-        // After the service thread has started: it would inherit the priority.
+        // Raised after the start of the service thread, which would inherit the priority.
         if let Err(error) = priority::raise() {
             tracing::info!(error = %chain(&error), "kept the ordinary priority; quits take longer on a busy node");
         }
         privileges::drop_for_event_loop();
-        // The service thread ends on a signal and closes the inputs, which ends the event loop. The event loop ends
-        // when it cannot watch pods any more and closes its requests, which ends the service thread.
+        // A signal ends the service thread. That closes the inputs, which ends the event loop. An event loop that
+        // cannot watch pods any more closes its requests, which ends the service thread.
         let looped = runtime.block_on(event_loop.run(events));
         let served = service_thread.join();
         looped.context("watching the cgroup tree")?;
         served.unwrap_or_else(|_panic| anyhow::bail!("the service thread panicked"))
     })?;
-    // The plugin's socket closes with its tasks.
+    // This ends the tasks that keep the plugin's socket open.
     drop(runtime);
     if end == End::Deleted {
         leave::clean_after_deletion(args);
@@ -153,7 +153,7 @@ fn host(args: &Args) -> anyhow::Result<Host> {
     })
 }
 
-/// Opens what the event loop watches, with the events of what is there already. In the event loop's runtime.
+/// Opens what the event loop watches, and returns the events of existing pods. Must run in the event loop's runtime.
 async fn edges(
     args: &Args,
     host: Host,
@@ -164,8 +164,8 @@ async fn edges(
     let metrics = &reporter.metrics;
     let mut kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
         .context("starting the thread that probes the kernel")?;
-    // Before the walk, whose tasks may hang, and before the agent serves: pods that start from then on are seen from their
-    // beginning.
+    // Probe before the walk, whose tasks may hang, and before the agent serves: a pod that starts later is observed
+    // from its first event.
     let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
     let features = features.ok().and_then(Result::ok);
     let (discovery, walked) = Discovery::open(&root, host.proc.clone(), Arc::clone(metrics))
@@ -213,7 +213,7 @@ fn host_netns(proc: &ProcRoot) -> anyhow::Result<(NetnsId, bool)> {
         Ok(netns) => return Ok((netns.id(), true)),
         Err(error) => error,
     };
-    // Some machines hide their first process even from root. With hostNetwork the agent's namespace is the host's.
+    // Some machines hide pid 1 even from root. With hostNetwork the agent's namespace is the host's.
     let own = Netns::of_process(proc, Pid(i32::try_from(std::process::id())?))?.id();
     let is_certain = own.ino == INIT_NETNS;
     if is_certain {

@@ -1,8 +1,8 @@
-//! The event loop: it passes everything that happens on the node to the engine, one event after the other, and carries
-//! out the engine's actions.
+//! The event loop: passes every event of the node to the engine, one after the other, and carries out the engine's
+//! actions.
 //!
-//! It runs on a thread of its own, with nothing else on it but discovery, so that a long list of pods or a
-//! slow API server never delays the request that follows an exit.
+//! It runs on a separate thread with nothing but discovery, so that a long list of pods or a slow API server never
+//! delays the request that follows an exit.
 
 mod actions;
 mod input;
@@ -44,10 +44,10 @@ use crate::{
 /// What the event loop requests from the service thread.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    /// List the kubelet's pods, of the finished ones only these.
+    /// Requests the kubelet's pods. The set names the finished pods that the list must include.
     pub(crate) pods: mpsc::Sender<BTreeSet<PodUid>>,
     pub(crate) namespaces: mpsc::Sender<String>,
-    /// Whether the CNI plugin is to be installed.
+    /// Whether the CNI plugin must be installed.
     pub(crate) plugin: watch::Sender<bool>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Channels {
     pub(crate) records: mpsc::Sender<Record>,
 }
 
-/// What the event loop watches on the node, and acts upon.
+/// Sources of events on the node, and the targets of actions.
 #[derive(Debug)]
 pub(crate) struct Edges {
     /// None where the kernel's features are known.
@@ -86,7 +86,7 @@ pub(crate) struct NodeLoop {
     sandboxes: Sandboxes,
     starts: Starts,
     worker: Worker,
-    /// Operators' requests for a hold that are not done yet.
+    /// Operators' requests for a hold that have no reply yet.
     pending_holds: Vec<PendingHold>,
     busy_orders: Vec<BusyOrder>,
 
@@ -94,7 +94,7 @@ pub(crate) struct NodeLoop {
     requests: Requests,
     records: Records,
     reporter: Reporter,
-    /// Pods have appeared, gone or finished since the gauges were set.
+    /// Whether a pod appeared, disappeared or finished since the gauges were set.
     pods_changed: bool,
 }
 
@@ -127,7 +127,7 @@ impl NodeLoop {
         }
     }
 
-    /// Runs until the inputs are closed, which is when the agent ends.
+    /// Runs until the agent closes the inputs.
     pub(crate) async fn run(mut self, events: Vec<Event>) -> Result<(), cgroup::Error> {
         for event in events {
             self.step(event);
@@ -146,14 +146,14 @@ impl NodeLoop {
                 }
             };
             tokio::select! {
-                // Exits come first: quits follow from them.
+                // Exits have priority, because quits follow from them.
                 biased;
                 events = self.discovery.next() => {
                     self.steps(events?);
                 }
-                // The start of a pod waits for the reply.
+                // The runtime does not start the pod before the reply.
                 Some(announcement) = self.announcements.recv() => {
-                    // The pod's cgroup was created before.
+                    // The runtime created the pod's cgroup before it called the plugin.
                     let events = self.discovery.now()?;
                     self.steps(events);
                     let event = self.sandboxes.announced(&self.host, announcement);
@@ -177,12 +177,12 @@ impl NodeLoop {
                 () = timer => {
                     self.step(Event::Timer);
                 }
-                // Attempts in progress go first.
+                // Lower priority than attempts in progress.
                 () = tokio::task::yield_now(), if self.pods_changed || self.records.can_send() => {
                     self.records.send();
                     self.set_gauges();
                 }
-                // The recorder is slower than the decisions.
+                // The channel is full: the recorder is slower than the decisions.
                 permit = records.reserve(), if !self.records.is_empty() => {
                     if let Ok(permit) = permit {
                         self.records.send_with(permit);
@@ -214,8 +214,8 @@ impl NodeLoop {
     /// Passes events that arrived together to the engine, and carries out its actions. Returns the engine's answer where
     /// one of the events is an operator's request.
     fn steps(&mut self, events: impl IntoIterator<Item = Event>) -> Option<Answer> {
-        // The clock is read before the dead are listed: what an agent misses that is stopped after this is overdue in
-        // the next step.
+        // Read the clock before the list of exits: if the agent is suspended after this line, the missed timer is
+        // overdue in the next step.
         let now = self.now();
         let late = self.overdue(now);
         let missed_exits = late.map_or_else(Vec::new, |_late| self.discovery.dead());
@@ -236,18 +236,18 @@ impl NodeLoop {
         answer
     }
 
-    /// Keeps what the event loop itself needs of an event.
+    /// Updates the event loop's own state from an event.
     fn note(&mut self, event: &Event) {
         tracing::trace!(?event, "received an event");
         self.sandboxes.note(event);
         match event {
             Event::Attempted { .. } => {
-                // The pod may be gone, and wait for this only.
+                // A pod that is gone may only wait for this outcome.
                 self.pods_changed = true;
                 crash_point::reach("answer-due", "");
             }
             Event::Kernel(features) => self.node.missing_feature = features.hold.clone().err(),
-            // The worker may have opened it nevertheless.
+            // The worker may have opened the sandbox nevertheless.
             Event::NotFound { key } => {
                 if let Ok(sandbox) = SandboxId::parse(key.id.as_str()) {
                     self.sandboxes.forget(&mut self.worker, &sandbox);
@@ -268,7 +268,7 @@ impl NodeLoop {
         }
     }
 
-    /// Carries an action out. Returns the engine's answer to an operator where the action is one.
+    /// Carries out an action. Returns the engine's answer if the action replies to an operator.
     fn act(&mut self, action: Action) -> Option<Answer> {
         let kind = action.kind();
         let _entered = self.span(&action).entered();
@@ -284,7 +284,7 @@ impl NodeLoop {
         let mut answer = None;
         match action {
             Action::Reply(reply) => answer = Some(reply),
-            // Full only where the engine requests the pods twice, which it does not.
+            // Cannot be full: the engine never requests the pods twice at a time.
             Action::FetchPods => drop(self.requests.pods.try_send(self.engine.pods_on_node())),
             Action::FetchNamespace(name) => self.request_namespace(name),
             Action::Report(decision) => self.records.push(Record::now(decision)),
@@ -352,7 +352,7 @@ impl NodeLoop {
     }
 }
 
-/// The features of the kernel, once. The future may be dropped at any time.
+/// Waits for the kernel's features, and returns them once. The future may be dropped at any time.
 async fn next_features(kernel: &mut Option<oneshot::Receiver<Features>>) -> Features {
     if let Some(probe) = kernel {
         let found = probe.await;

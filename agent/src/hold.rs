@@ -1,9 +1,9 @@
 //! Sandboxes with open network namespaces.
 //!
-//! The engine decides (`usher_core::Action`). [`Sandboxes`] keeps the namespaces open and sends the worker the jobs that
-//! install the table of a sandbox, probe whether its sidecars are ready, and release it. Every descriptor of a sandbox
-//! keeps its namespace alive, so all of them are closed when the engine forgets it. An agent that ends leaves the tables
-//! to the next agent, and to their deadlines.
+//! The engine decides (`usher_core::Action`). [`Sandboxes`] keeps the namespaces open and sends jobs to the worker:
+//! install the table of a sandbox, probe its sidecars for readiness, release it. Every descriptor of a sandbox keeps
+//! its namespace alive, so the agent closes them when the engine forgets the sandbox. After the agent's end the tables
+//! remain until the next agent adopts them or their deadlines expire.
 
 pub(crate) mod cni_socket;
 
@@ -41,9 +41,9 @@ struct Sandbox {
     span: Span,
     /// CNI plugins that wait for the reply.
     waiting: Vec<oneshot::Sender<Reply>>,
-    /// The worker has a table here, or is to install one.
+    /// The worker has installed a table here, or has a job to install one.
     has_table: bool,
-    /// Those that have not succeeded.
+    /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
 }
 
@@ -79,7 +79,7 @@ impl Sandboxes {
             .map_or_else(Span::none, |sandbox| sandbox.span.clone())
     }
 
-    /// Opens an announced sandbox. None where it is to be left alone.
+    /// Opens an announced sandbox. None for the host's network namespace, which the agent never changes.
     pub(crate) fn announced(&mut self, host: &Host, announcement: Announcement) -> Option<Event> {
         let Announcement {
             request,
@@ -97,7 +97,7 @@ impl Sandboxes {
             uid = uid.as_ref().map(tracing::field::display)
         );
         if netns.id() == host.netns {
-            // The runtime calls no plugin for a pod with hostNetwork, so the descriptor is of another namespace.
+            // The runtime calls no plugin for a pod with hostNetwork, so this is not the pod's namespace.
             let _entered = span.enter();
             tracing::warn!(
                 "ignored a pod that the CNI plugin announced in the host's network namespace"
@@ -121,7 +121,7 @@ impl Sandboxes {
             return;
         };
         for waiting in sandbox.waiting.drain(..) {
-            // Fails when the plugin has reached its own timeout.
+            // Fails when the plugin has timed out.
             drop(waiting.send(reply.clone()));
         }
     }
@@ -151,7 +151,7 @@ impl Sandboxes {
         }
     }
 
-    /// Changes a sandbox's table. Without a table, opening all succeeds at once.
+    /// Changes a sandbox's table. Without a table, releasing all ports succeeds at once.
     pub(crate) fn change(&mut self, worker: &mut Worker, id: SandboxId, job: Job) -> Option<Event> {
         let sandbox = self.open.get_mut(&id)?;
         let opens_all = matches!(job, Job::OpenAll { .. });
@@ -182,7 +182,7 @@ impl Sandboxes {
         let job = Job::Forget {
             sandbox: id.clone(),
         };
-        // The worker has it open where it was sent a job, and then needs no namespace.
+        // The worker has the namespace open if it received a job for it, so this job needs no descriptor.
         worker.send(
             sandbox.netns.id(),
             Purpose::Change(id.clone()),
@@ -191,8 +191,8 @@ impl Sandboxes {
         );
     }
 
-    /// Opens the namespace of a container, and looks for the table of an earlier agent in it. `span` is the pod's. The
-    /// reply is [`Event::Found`]; an event at once is that of a failure.
+    /// Opens the namespace of a container, and looks for an earlier agent's table in it. `span` is the pod's span. The
+    /// reply is [`Event::Found`]; a returned event reports a failure.
     pub(crate) fn look(
         &mut self,
         worker: &mut Worker,
@@ -208,7 +208,7 @@ impl Sandboxes {
         let netns = match open(host, init) {
             Ok(Some(netns)) => netns,
             Ok(None) => return Some(not_found()),
-            // The process has ended meanwhile.
+            // The process has exited in the meantime.
             Err(_) if !init.pidfd.is_alive() => return Some(not_found()),
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "could not open a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
@@ -224,7 +224,7 @@ impl Sandboxes {
         None
     }
 
-    /// Keeps what an event says of a sandbox.
+    /// Updates the sandbox that an event is about.
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
             Event::Found {
@@ -247,7 +247,7 @@ impl Sandboxes {
         }
     }
 
-    /// Another worker adopts the tables of the one that ended.
+    /// Sends the tables and probes of a worker that ended to its successor.
     pub(crate) fn readopt(&self, worker: &mut Worker) {
         for (id, sandbox) in self.open.iter().filter(|(_id, open)| open.has_table) {
             let job = Job::Adopt {
@@ -262,7 +262,7 @@ impl Sandboxes {
         }
     }
 
-    /// A table of an earlier worker was adopted, or is gone.
+    /// The event for an earlier worker's table that was adopted or is missing.
     pub(crate) fn readopted(&self, id: SandboxId, is_there: Result<bool, String>) -> Option<Event> {
         let result = match is_there {
             Ok(true) => return None,
@@ -276,14 +276,14 @@ impl Sandboxes {
     }
 }
 
-/// Opens the namespace of a container. None for the host's, and for that of a process that has ended or moved to another
-/// one.
+/// Opens the namespace of a container. None for the host's namespace, and if the process has exited or moved to
+/// another namespace.
 fn open(host: &Host, init: &Init) -> Result<Option<Netns>, netns::Error> {
     if init.netns == host.netns {
         return Ok(None);
     }
     let netns = Netns::of_process(&host.proc, init.pidfd.pid())?;
-    // After opening: a process that is alive now had this pid when its namespace was opened.
+    // Checked after the open: a process that is alive now had this pid during the open.
     let is_of_container = init.pidfd.is_alive() && netns.id() == init.netns;
     Ok(is_of_container.then_some(netns))
 }

@@ -33,7 +33,7 @@ impl ServiceThread<'_> {
                 () = recorder.run(&mut records) => Ok(End::Stopped),
             }
         });
-        // This drops every sender of inputs, so the event loop ends. What it still decides is recorded.
+        // This drops every sender of inputs, so the event loop ends. The recorder still records its last decisions.
         drop(runtime);
         recorder.drain(&mut records);
         served

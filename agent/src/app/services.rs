@@ -38,9 +38,9 @@ use crate::{
 /// The service thread's ends of the channels to the event loop.
 pub(super) struct Channels {
     pub(super) inputs: mpsc::Sender<Input>,
-    /// The event loop requests the kubelet's pods, of the finished ones only these.
+    /// Requests for the kubelet's pods. A request names the finished pods that the list must include.
     pub(super) pod_requests: mpsc::Receiver<BTreeSet<PodUid>>,
-    /// The event loop requests these Namespaces.
+    /// Requests for Namespaces, by name.
     pub(super) namespace_requests: mpsc::Receiver<String>,
     /// Whether the Node's mode needs the CNI plugin.
     pub(super) plugin_wanted: watch::Receiver<bool>,
@@ -100,7 +100,7 @@ impl Services<'_> {
             ApiServer::InCluster => Some(api_server::client().await?),
         };
         if let (Some(publisher), Some(client)) = (self.publisher.take(), client.clone()) {
-            // In a task of its own, so that the recorder of many decisions does not delay it.
+            // A separate task, so that recording many decisions does not delay the publisher.
             tokio::spawn(publisher.run(client));
         }
         let node = self.node_watch(client.clone(), &readiness);
@@ -118,7 +118,7 @@ impl Services<'_> {
         let reads = self.reads.subscribe();
         let pods = list_pods(self.kubelet, reads, pod_requests, inputs.clone(), readiness);
         let config = self.config.watch(async |config: Arc<Config>| {
-            // Before the pod list that the new configuration requests.
+            // Before the event loop requests the pod list for the new configuration.
             self.reads.send_replace(config.reads());
             // Fails only when the agent is ending.
             drop(inputs.send(Input::Config(config)).await);
@@ -303,7 +303,7 @@ async fn list_pods(
     }
 }
 
-/// Most of the code that has run so far was for the start.
+/// Releases the code of the start, which is most of the code that has run so far.
 fn release_startup_code() {
     if let Err(error) = code_pages::give_back() {
         tracing::debug!(error = %chain(&error), "could not release the code pages of the start; the resident memory is higher than needed");

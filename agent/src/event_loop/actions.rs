@@ -1,4 +1,4 @@
-//! Actions that need more than one call.
+//! Actions that take more than one call.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl NodeLoop {
-    /// The span of an action: a child of its pod's. At the default level only the pods with an open sandbox have a span,
-    /// so the request that follows an exit costs none.
+    /// The span of an action, a child of its pod's span. At the default level only pods with an open sandbox have a
+    /// span, so the request that follows an exit does not pay for one.
     pub(super) fn span(&self, action: &Action) -> Span {
         let pod = match action {
             Action::Answer { sandbox, .. }
@@ -53,13 +53,13 @@ impl NodeLoop {
         if action.is_disabled() { pod } else { action }
     }
 
-    /// The field is not `name`: in the JSON format that is the key of the span's own name.
+    /// The field is not `name`, because the JSON format uses that key for the span's own name.
     pub(super) fn pod_span(&self, uid: &PodUid) -> Span {
         tracing::info_span!("pod", pod = self.engine.pod_name(uid), %uid)
     }
 
     pub(super) fn request_namespace(&mut self, name: String) {
-        // Full when very many Namespaces come at once: the engine requests it again later.
+        // Full after many requests at a time. The engine requests the Namespace again later.
         if let Err(full) = self.requests.namespaces.try_send(name) {
             let name = full.into_inner();
             let reply = NamespaceReply::Failed { last: None };
@@ -99,15 +99,15 @@ impl NodeLoop {
             self.reporter.metrics.attempts.inc(outcome);
             tracing::debug!(container_id = %key.id, outcome = outcome.name(), detail = quit::detail(outcome), "tried a step");
             if let Some(living) = self.discovery.living(key).filter(|_| outcome.is_reply()) {
-                // Its task polls, and may not have observed it yet.
+                // A reply proves that the program runs. The container's task polls, and may not have observed it yet.
                 living.init.set_executed();
             }
         }
         self.steps(event);
     }
 
-    /// Passes the result of an action to the engine at once. Timers are left to the step that the action is part of,
-    /// which runs them when it has passed on all of its events.
+    /// Passes the result of an action to the engine at once. It does not run timers: the current step runs them after
+    /// its last event.
     pub(super) fn follow_up(&mut self, events: impl IntoIterator<Item = Event>) {
         for event in events {
             let now = self.now();
@@ -124,14 +124,14 @@ impl NodeLoop {
         };
         match quit::prepare(&self.host, &mut self.worker, key, &living.init) {
             Ok(prepared) => living.prepared = Some(prepared),
-            // The attempt reports it, if there is one.
+            // The later attempt reports the failure.
             Err(outcome) => {
                 tracing::debug!(container_id = %key.id, outcome = outcome.name(), detail = quit::detail(&outcome), "could not prepare a socket");
             }
         }
     }
 
-    /// Whether a container is in its pod's network namespace, judged by the pod's other containers.
+    /// Whether a container is in the same network namespace as the pod's other containers.
     fn is_in_pod_netns(&self, key: &ContainerKey, init: Option<&Arc<Init>>) -> bool {
         init.is_none_or(|init| self.discovery.is_in_pod_netns(key, init.netns))
     }

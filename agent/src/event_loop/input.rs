@@ -18,7 +18,7 @@ use super::{NodeLoop, operator::OperatorRequest};
 #[derive(Debug)]
 pub(crate) enum Input {
     Node(NodeValues),
-    /// The run directory has no values of the Node. The API server may follow with them.
+    /// The run directory has no values of the Node. The API server may still send them.
     NodeUnknown,
     Config(Arc<Config>),
     Namespace(String, NamespaceReply),
@@ -62,13 +62,13 @@ impl NodeLoop {
                 self.step(Event::Namespace { name, reply });
             }
             Input::Pods(pods) => {
-                // The engine takes a container that is in the list and not in the tree for gone, so the changes of
-                // the tree up to now come first.
+                // For the engine, a container in the list but not in the cgroup tree is gone. So the pending changes
+                // of the tree come first.
                 self.settle_discovery()?;
                 let pods = pods.filter(|_pods| self.discovery.is_whole());
                 self.step(pods.map_or(Event::PodsUnavailable, Event::Pods));
             }
-            // The client may have stopped waiting.
+            // Fails if the client has stopped waiting.
             Input::Ping(reply) => drop(reply.send(())),
             Input::View(reply) => drop(reply.send(self.view())),
             Input::Costs(reply) => {

@@ -13,21 +13,21 @@ use usher_core::{
 use super::NodeLoop;
 use crate::telemetry::reporter::Reporter;
 
-/// What the event loop knows of its Node.
+/// The Node's values, and other inputs of the modes.
 #[derive(Debug, Default)]
 pub(super) struct NodeState {
-    /// From the API server or the run directory. None where neither has them: the agent only observes, because the Node
-    /// may override the configuration.
+    /// From the API server or the run directory. None if neither has them: then the agent only observes, because the
+    /// Node may override the configuration.
     pub(super) values: Option<NodeValues>,
-    /// Of the configuration.
+    /// The modes of the configuration.
     pub(super) default_modes: DefaultModes,
-    /// The kernel feature that holding connections needs and the kernel lacks.
+    /// The kernel feature that is missing for holding connections.
     pub(super) missing_feature: Option<String>,
     missing_reported: bool,
     reported_modes: Option<Modes>,
-    /// The configuration is an operator's. Without a valid one the agent only observes.
+    /// Whether the configuration is valid. Otherwise the agent only observes.
     pub(super) config_trusted: bool,
-    /// The host's network namespace is known. Without it the agent only observes: it could act in the host's own.
+    /// Whether the host's network namespace is known. Otherwise the agent only observes: it could act in it.
     host_known: bool,
     unknown_host_reported: bool,
 }
@@ -85,8 +85,8 @@ impl NodeLoop {
         metrics.modes.set(&Capability::Hold, &modes.hold);
         metrics.modes.set(&Capability::Linger, &modes.linger);
         health.set_modes(&resolved);
-        // The plugin is installed for enforce only: in the other modes nothing of the node is changed, and a pod is
-        // reviewed when its first process appears.
+        // Only enforce needs the plugin. The other modes change nothing on the node, and the agent evaluates a pod at
+        // its first process.
         if self.node.values.is_some() {
             let wanted = self.node.missing_feature.is_none() && modes.hold == Mode::Enforce;
             self.requests.plugin.send_replace(wanted);

@@ -22,14 +22,14 @@ pub(crate) enum OperatorRequest {
     Order(Order, oneshot::Sender<Ordered>),
     /// What the agent would do with a pod, in this mode or the Node's; None for an unknown pod.
     Forecast(PodUid, Option<Mode>, oneshot::Sender<Option<Forecast>>),
-    /// The table that a pod's network namespace is to have.
+    /// The planned table of a pod's network namespace.
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
 
 /// How long a request waits until a change of the pod's hold is over.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// A request that came while the pod's ports were being held or released.
+/// A request that arrived while the pod's ports were being held or released.
 #[derive(Debug)]
 pub(super) struct BusyOrder {
     order: Order,
@@ -47,7 +47,7 @@ pub(super) struct PendingHold {
 }
 
 impl NodeLoop {
-    /// A client that has stopped waiting gets no reply.
+    /// Replies to a request. Sending fails if the client has stopped waiting.
     pub(super) fn reply(&mut self, request: OperatorRequest) {
         let now = self.now();
         match request {
@@ -71,7 +71,7 @@ impl NodeLoop {
         }
     }
 
-    /// Tries the requests again for which a pod was busy. A change of a hold ends with an event.
+    /// Retries the requests whose pod was busy. Runs after each event, because an event ends a change of a hold.
     pub(super) fn retry_orders(&mut self) {
         for BusyOrder {
             order,
@@ -105,7 +105,7 @@ impl NodeLoop {
             .unwrap_or_else(|| pod.to_string());
         let ordered = |answer| Ordered::new(&name, verb.as_str(), dry_run, answer);
         if verb == Verb::Hold && !dry_run && matches!(answer, Answer::Taken(_)) {
-            // The hold may still fail: its namespace is opened and its table is installed meanwhile.
+            // The hold may still fail while the namespace is opened and the table is installed.
             self.pending_holds.push(PendingHold {
                 pod,
                 done: ordered(answer),
@@ -118,7 +118,7 @@ impl NodeLoop {
         }
     }
 
-    /// Replies to the requests for a hold that came about, or failed.
+    /// Replies to requests for a hold that is now established or has failed.
     pub(super) fn settle_holds(&mut self) {
         for hold in mem::take(&mut self.pending_holds) {
             let ordered = match self.engine.hold_came_about(&hold.pod) {

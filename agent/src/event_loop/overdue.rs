@@ -1,4 +1,4 @@
-//! What an agent has missed that was stopped, or got no processor time.
+//! Detects events that the agent missed while it was stopped or got no processor time.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ const LATE: Duration = Duration::from_millis(10);
 const BEFORE: Duration = Duration::from_nanos(1);
 
 impl NodeLoop {
-    /// Where the engine's next timer is overdue, the time just before it. The engine receives the events of the
-    /// meantime with this time, the exits first, as if it had received them when they happened.
+    /// The time just before the engine's next timer, if that timer is overdue. The engine then receives the missed
+    /// events with this time, exits first, as if they had arrived in time.
     ///
-    /// With many events at once their order is chance. The engine would report "it runs on" of a sidecar that has
-    /// ended, and try the next step on it.
+    /// Otherwise the order of simultaneous events is random: the engine would report that an exited sidecar still
+    /// runs, and try the next step on it.
     pub(super) fn overdue(&self, now: Timestamp) -> Option<Timestamp> {
         let due = self.engine.next_wake()?;
-        // Not before the last event: the engine has processed what was due by then.
+        // The engine has run all timers that were due before the last event, so this time is not before that event.
         (now.since(due) >= LATE).then(|| due - BEFORE)
     }
 

@@ -1,8 +1,8 @@
-//! Decisions on their way to the recorder.
+//! Queue of decisions for the recorder.
 //!
-//! The event loop sends them when it has nothing else to do: a request that follows an exit does not wait for a log
-//! line. While the service thread is stuck no list of the kubelet arrives either, so there are no more than a few
-//! decisions for each pod that is known.
+//! The event loop sends them only when it is idle, so that a request that follows an exit never waits for a log line.
+//! The queue stays short: while the service thread is stuck, no pod list arrives, so each known pod has only a few
+//! decisions.
 
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ impl Records {
         self.sender.clone()
     }
 
-    /// Sends as many as the channel has room for.
+    /// Sends as many decisions as the channel has room for.
     pub(super) fn send(&mut self) {
         while let Some(record) = self.queue.pop_front() {
             if let Err(TrySendError::Full(record)) = self.sender.try_send(record) {
@@ -56,7 +56,7 @@ impl Records {
         }
     }
 
-    /// Sends all that are left.
+    /// Sends all remaining decisions.
     pub(super) async fn finish(&mut self) {
         for record in self.queue.drain(..) {
             // Fails only when the recorder has ended.

@@ -18,11 +18,11 @@ use usher_sys::{
 
 use crate::telemetry::metrics::Metrics;
 
-/// Plugins that wait for a reply at the same time. More wait to be accepted.
+/// Plugins that wait for a reply at the same time. Further connections wait in the backlog.
 const WAITING: usize = 128;
 /// How long a plugin may take to send its request.
 const REQUEST: Duration = Duration::from_secs(1);
-/// How long the event loop may take to reply. The plugin does not wait as long.
+/// How long the event loop may take to reply. The plugin's own timeout is shorter.
 const REPLY: Duration = Duration::from_secs(10);
 /// Wait after a failed accept: no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(crate) struct Announcement {
     pub(crate) reply: oneshot::Sender<Reply>,
 }
 
-/// Why a plugin gets no reply.
+/// Why a plugin receives no reply.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("the plugin runs as user {uid}, not as root")]
@@ -53,7 +53,7 @@ enum Refused {
     Netns(#[from] netns::Error),
 }
 
-/// Listens for plugins at `path`. While it cannot, pods start unheld.
+/// Listens for plugins at `path`. Pods start unheld while listening fails.
 pub(crate) fn listen(path: PathBuf, metrics: Arc<Metrics>) -> mpsc::Receiver<Announcement> {
     let (announced, announcements) = mpsc::channel(WAITING);
     let is_listening = metrics.cni_listening.clone();
@@ -72,7 +72,7 @@ pub(crate) fn listen(path: PathBuf, metrics: Arc<Metrics>) -> mpsc::Receiver<Ann
 async fn accept(listener: Listener, announced: mpsc::Sender<Announcement>, metrics: Arc<Metrics>) {
     let permits = Arc::new(Semaphore::new(WAITING));
     loop {
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return;
         };

@@ -1,8 +1,8 @@
 //! The configuration file: read at the start and whenever its directory changes.
 //!
-//! An invalid file changes nothing. At the start, the agent falls back to the last valid one, which the run directory
-//! keeps. Without one it only observes, since it does not know which namespaces are excluded. A file that was there and
-//! is gone counts as invalid: a deleted ConfigMap must not include the namespaces that it excluded.
+//! An invalid file changes nothing. At the start, the agent falls back to the last valid file in the run directory.
+//! Without one it only observes, because the excluded namespaces are unknown. A removed file counts as invalid: the
+//! deletion of a ConfigMap must not include the namespaces that it excluded.
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
@@ -27,11 +27,11 @@ fn has_settings(text: &str) -> bool {
     lines.any(|line| !line.is_empty() && !line.starts_with('#') && line != "{}")
 }
 
-/// The configuration of the start.
+/// The result of reading the file at the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) config: Arc<Config>,
-    /// False where no valid configuration was found: the defaults apply, and the agent only observes.
+    /// False if no valid configuration was found: then the agent uses the defaults and only observes.
     pub(crate) trusted: bool,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct ConfigFile {
     run_dir: PathBuf,
     reporter: Reporter,
     is_rejected: bool,
-    /// The text that was read last, valid or not.
+    /// The last text, valid or not.
     last: Option<String>,
-    /// The last valid text, while it could not be saved in the run directory.
+    /// The last valid text, if saving it in the run directory failed.
     unsaved: Option<String>,
-    /// The last valid text has settings.
+    /// Whether the last valid text has settings.
     has_settings: bool,
     is_gone: bool,
 }
@@ -64,8 +64,8 @@ impl ConfigFile {
         }
     }
 
-    /// Reads the file at the start. Without a file the defaults apply: an installation without a ConfigMap, on a node that
-    /// had another one before, looks the same as a deleted ConfigMap.
+    /// Reads the file at the start. Without a file the defaults apply, even if an earlier agent saved a valid one: a
+    /// deleted ConfigMap looks the same as a new installation without one.
     pub(crate) fn load(&mut self) -> Loaded {
         if let Some(config) = self.read() {
             return Loaded {
@@ -113,7 +113,7 @@ impl ConfigFile {
             }
         };
         loop {
-            // Also the first time: the file may have changed before the watch started.
+            // The first pass also reads: the file may have changed before the watch started.
             if let Some(config) = self.read() {
                 apply(config).await;
             }
@@ -190,7 +190,7 @@ impl ConfigFile {
         self.save();
     }
 
-    /// Saves the last valid text. Called again before each read: the file may be invalid then.
+    /// Saves the last valid text. Retried before each read, because the new file may be invalid.
     fn save(&mut self) {
         let Some(text) = self.unsaved.take() else {
             return;

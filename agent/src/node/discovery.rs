@@ -1,7 +1,7 @@
-//! Pods, containers and processes of the node, as events.
+//! Reports the pods, containers and processes of the node as events.
 //!
-//! The cgroup tree tells which containers come and go; each is followed by a task of its own until it ends. What is
-//! kept here is the init process of every living container, by which it can be acted upon.
+//! The cgroup tree reports created and removed containers. A task follows each container until its end. Actions on a
+//! container use its init process, which is kept here while it lives.
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -26,8 +26,7 @@ use crate::{
 /// Capacity of the channel from the container tasks; beyond it the tasks wait.
 const CHANNEL_CAPACITY: usize = 1024;
 
-/// How long it takes until a container is looked at again that could not be followed: doubled each time, up to the
-/// second.
+/// Delay before a failed task follows its container again. It doubles up to the second value.
 const SOON: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(60);
 
@@ -35,7 +34,7 @@ const LATE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Living {
     pub(crate) init: Arc<Init>,
-    /// For the first request, if it is a sidecar.
+    /// Socket for the first request to a sidecar.
     pub(crate) prepared: Option<Prepared>,
 }
 
@@ -54,9 +53,9 @@ pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
     living: HashMap<ContainerKey, Living>,
-    /// Those that have ended without a reported exit status.
+    /// Containers that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
-    /// Network namespaces that the containers of each pod were started in, the sandbox's among them.
+    /// Network namespaces at the start of each pod's containers, including the sandbox.
     namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
     report: mpsc::Sender<Observation>,
     observations: mpsc::Receiver<Observation>,
@@ -64,7 +63,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// Walks the tree below `root` and watches it from then on.
+    /// Lists the tree below `root`, and watches it from then on.
     pub(crate) fn open(
         root: &Path,
         proc: ProcRoot,
@@ -87,7 +86,7 @@ impl Discovery {
         Ok((discovery, events))
     }
 
-    /// Waits for something to happen.
+    /// Waits for the next events.
     pub(crate) async fn next(&mut self) -> Result<Vec<Event>, Error> {
         tokio::select! {
             biased;
@@ -107,22 +106,22 @@ impl Discovery {
         }
     }
 
-    /// What has come and gone until now, without waiting.
+    /// Events of the changes of the tree so far, without waiting.
     pub(crate) fn now(&mut self) -> Result<Vec<Event>, Error> {
         let (changes, errors) = self.tree.settle()?;
         Ok(self.changed(changes, &errors))
     }
 
-    /// Whether nothing runs that could not be seen.
+    /// Whether the last listing of the tree was complete.
     pub(crate) const fn is_whole(&self) -> bool {
         self.tree.is_whole()
     }
 
-    /// Containers that have ended without a reported exit. Their exit is reported once more later.
+    /// Containers that have ended without a reported exit. Their tasks report the exit again later.
     pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
         let living = self.living.iter();
         let dead = living.filter(|(_key, living)| {
-            // Of the others it is not clear yet whether they had begun.
+            // For the others it is still unclear whether their program had started.
             living.init.has_executed() && !living.init.pidfd.is_alive()
         });
         let dead: Vec<ContainerKey> = dead.map(|(key, _living)| key.clone()).collect();
@@ -134,7 +133,7 @@ impl Discovery {
         self.living.get_mut(key)
     }
 
-    /// What an attempt with a living container needs.
+    /// The sidecar for an attempt. The attempt consumes the prepared socket.
     pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
         let prepared = self.living.get_mut(key)?.prepared.take();
         let sidecar = self.sidecar(key)?;
@@ -154,8 +153,8 @@ impl Discovery {
         })
     }
 
-    /// Whether a container was started in the network namespace of its pod, as far as the pod's other containers tell.
-    /// One that has moved into another pod's before anybody looked would be taken for it else.
+    /// Whether a container was started in the network namespace of its pod's other containers. Otherwise a process
+    /// that moved into another pod's namespace before the first read would be taken for this container.
     pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
         let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
         others.all(|(_id, other)| *other == netns)
@@ -170,7 +169,7 @@ impl Discovery {
 
     fn end(&mut self, key: &ContainerKey) {
         let living = self.living.remove(key);
-        // Until its cgroup is gone at the latest.
+        // Kept until the exit status is reported or the cgroup is removed.
         if let Some(living) = living.filter(|_living| self.tree.knows(key)) {
             self.ended.insert(key.clone(), living.init);
         }
@@ -182,8 +181,8 @@ impl Discovery {
         }
     }
 
-    /// A cgroup goes after its processes have been reaped, and may be reported first: the exit status is read then,
-    /// since later changes of the container are ignored.
+    /// Handles a removed cgroup. The kernel removes it after the reap of its processes, but its removal may be
+    /// reported first. The exit status is read here, because the engine ignores later changes of the container.
     fn gone(&mut self, key: ContainerKey) -> Vec<Event> {
         let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
         self.end(&key);
@@ -233,7 +232,7 @@ impl Discovery {
             let key = container.key.clone();
             let report = |change, init| async {
                 let key = key.clone();
-                // The receiver is gone only when the agent shuts down.
+                // Fails only during the agent's shutdown.
                 drop(sender.send(Observation { key, change, init }).await);
             };
             let mut wait = SOON;
@@ -250,7 +249,7 @@ impl Discovery {
                 if matches!(error, container::Error::NoProcess(_)) {
                     return;
                 }
-                // No descriptor may have been left, or no memory. Ends with the cgroup at the latest.
+                // For example, no descriptor or memory was left. The loop ends with the cgroup at the latest.
                 tokio::time::sleep(wait).await;
                 wait = LATE.min(wait * 2);
             }

@@ -1,9 +1,9 @@
-//! Probes at the start which of the features that a hold needs the node's kernel has.
+//! Probes at the start which kernel features for holds are available.
 //!
-//! On a thread of its own: the kernel removes what the probe has installed, and waits until every processor has left what
-//! it is doing in the kernel (`synchronize_rcu` in
+//! It runs on a separate thread: when the kernel removes the probe's table, it waits until every processor has left
+//! the kernel (`synchronize_rcu` in
 //! [`nf_tables_abort`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). A pod with costly
-//! packet filter rules can make that take seconds.
+//! packet filter rules can delay that for seconds.
 
 use std::{
     error::Error,
@@ -30,7 +30,7 @@ pub(crate) fn probe(
     metrics: Arc<Metrics>,
 ) -> io::Result<oneshot::Receiver<Features>> {
     let (found, features) = oneshot::channel();
-    // The receiver is gone when the agent is ending.
+    // Fails only during the agent's shutdown.
     let probe = move || drop(found.send(features_of_kernel(&bundle_dir, &metrics)));
     thread::Builder::new()
         .name("kernel".to_owned())

@@ -1,15 +1,14 @@
-//! The capabilities of each process and thread of the agent: the fewest that its work takes, given up before the work
-//! starts.
+//! Reduces the capabilities of each process and thread of the agent to the minimum before its work starts.
 //!
-//! A thread inherits the capabilities of the thread that starts it (capabilities(7)), so the order matters: first the
-//! process, then each thread when it starts.
+//! A thread inherits the capabilities of its parent (capabilities(7)), so the order matters: first the process, then
+//! each thread at its start.
 
 use usher_client::error_chain::chain;
 use usher_sys::process::capability::{self, Needed};
 
 use crate::args::Invocation;
 
-/// For the event loop. docs/security.md has the purpose of each.
+/// The event loop's capabilities. docs/security.md lists the purpose of each.
 const EVENT_LOOP: [Needed; 5] = [
     Needed::SysAdmin,
     Needed::SysPtrace,
@@ -20,15 +19,15 @@ const EVENT_LOOP: [Needed; 5] = [
 
 const WORKER: [Needed; 5] = EVENT_LOOP;
 
-/// Drops what the process does not need, while it has one thread.
+/// Drops what the process does not need. Call it while the process has one thread.
 ///
 /// # Errors
-/// [`capability::Error`]: the process runs with the capabilities that it has.
+/// [`capability::Error`]: the process continues with all its capabilities.
 pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::Error> {
     let starting = [&EVENT_LOOP[..], &[Needed::SysNice]].concat();
     let needed = match invocation {
         Invocation::Agent(_) => starting.as_slice(),
-        // The holder drops the rest when it has its fanotify group.
+        // The holder drops the others after it has opened its fanotify group.
         Invocation::Holder(_) => &[Needed::SysAdmin],
         Invocation::Worker(_) => &WORKER,
         Invocation::LeaveCluster(_) => &[],
@@ -37,17 +36,17 @@ pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::E
     capability::conceal()
 }
 
-/// For the event loop's thread, after it has raised its priority.
+/// Called on the event loop's thread after it has raised its priority.
 pub(crate) fn drop_for_event_loop() {
     log_failure(capability::keep_only(&EVENT_LOOP));
 }
 
-/// For a thread that only uses servers and files. The files belong to root, which it is.
+/// For threads that only use servers and files. They run as root, which owns the files.
 pub(crate) fn drop_all() {
     log_failure(capability::keep_only(&[]));
 }
 
-/// The agent works with too many capabilities as well.
+/// Logs the error. The agent also works with too many capabilities.
 pub(crate) fn log_failure(dropped: Result<(), capability::Error>) {
     if let Err(error) = dropped {
         tracing::warn!(error = %chain(&error), "could not drop capabilities; running with more than needed");
