@@ -1,4 +1,4 @@
-//! Flags and environment variables: settings of the process. The modes come from the Node's annotations.
+//! Flags and environment variables: settings of the process. The Node's annotations set the modes.
 
 pub(crate) mod leave;
 mod sources;
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) node: node_args::NodeArgs,
 
-    // Last: its help heading applies to all flags that follow.
+    // Last, because its help heading applies to all flags that follow.
     #[command(flatten)]
     pub(crate) cni: cni_args::CniArgs,
 

@@ -15,8 +15,8 @@
 //! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
 //! | `telemetry` | log, metrics, health, and the recorder of decisions |
 //!
-//! One binary has five roles: the agent, the worker and the holder processes that it starts (`work`, `hold-starts`), the
-//! agent that removes usher from its node (`--leave`), and the Job that makes every agent of a cluster do so
+//! One binary has five roles: the agent; the worker and holder processes that the agent starts (`work`, `hold-starts`);
+//! the agent that removes usher from its node (`--leave`); and the Job that makes all agents of a cluster do so
 //! (`leave-cluster`). The command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
 
 mod app;
@@ -48,7 +48,7 @@ use self::{
 /// Runs `usher-agent` to its end.
 pub fn agent() -> ExitCode {
     let invocation = Invocation::parse();
-    // Before the first thread.
+    // Before the first thread is started.
     let descriptors = descriptor_table::prepare();
     let dropped = privileges::drop_at_start(&invocation);
     let logging = match &invocation {
@@ -87,8 +87,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(64)
 }
 
-/// The command lines of `usher-agent`, for manual pages and completions. `leave-cluster` is a word of the same binary
-/// and has a manual page of its own.
+/// The command lines of `usher-agent`, for manual pages and completions. `leave-cluster` is a subcommand of the same
+/// binary with its own manual page.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         args::Args::command(),

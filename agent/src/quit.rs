@@ -1,7 +1,7 @@
 //! Termination of sidecars: the jobs of the worker, and signals to init processes.
 //!
-//! Everything that names the sidecar is checked right before an attempt: its init process must be alive by pidfd, and the
-//! network namespace must be the one that the container was started in, and not the host's.
+//! Each attempt first checks the sidecar's identity: its init process must be alive by pidfd, and its network
+//! namespace must be the one that the container was started in, and not the host's.
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -21,37 +21,36 @@ use usher_sys::{
 
 use crate::worker::{self, Descriptor, Purpose, Worker};
 
-/// What attempts need to know of the host.
+/// Properties of the host that attempts depend on.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) proc: ProcRoot,
-    /// The host's own network namespace: never a pod's.
+    /// The host's own network namespace, which no pod may have.
     pub(crate) netns: NetnsId,
-    /// It is certain that `netns` is the host's. Otherwise the agent only observes.
+    /// Whether `netns` is certainly the host's. Otherwise the agent only observes.
     pub(crate) is_certain: bool,
 }
 
-/// A TCP socket in a sidecar's network namespace, opened while the app runs, since opening one takes a thread that has to be
-/// started and waited for. It keeps the namespace alive no longer than the sidecar does: it is closed when that ends. The
-/// event loop opens no netlink socket: to close one waits for the pod's own changes of its rules
+/// A TCP socket in a sidecar's network namespace for its first request. It is opened while the app runs, because
+/// opening one takes a separate thread. It is closed when the sidecar ends, so it does not keep the namespace alive
+/// for longer. The event loop opens no netlink socket, because closing one waits for the pod's own changes of rules
 /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)).
 #[derive(Debug)]
 pub(crate) struct Prepared(OwnedFd);
 
-/// A sidecar that lives, for an attempt.
+/// A running sidecar, for an attempt.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) init: Arc<Init>,
-    /// For its first request.
+    /// Socket for its first request.
     pub(crate) prepared: Option<Prepared>,
-    /// The pod's other containers are in the same network namespace.
+    /// Whether the pod's other containers are in the same network namespace.
     pub(crate) in_pod_netns: bool,
 }
 
-/// Opens what the first request to a sidecar needs, and has the rules of its namespace checked.
+/// Opens the socket for the first request to a sidecar, and orders a check of the rules in its namespace.
 ///
-/// # Errors
-/// The outcome that a request would have.
+/// The outcome that a request would report.
 pub(crate) fn prepare(
     host: &Host,
     worker: &mut Worker,
@@ -68,7 +67,7 @@ pub(crate) fn prepare(
     Ok(Prepared(socket))
 }
 
-/// Tries one step with a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
+/// Tries one step with a sidecar; None if it has ended. Returns an outcome that needs no job.
 pub(crate) fn attempt(
     host: &Host,
     worker: &mut Worker,
@@ -118,7 +117,7 @@ pub(crate) fn attempt(
     Some(Event::Attempted { key, outcome })
 }
 
-/// Sends the request that drains a sidecar; None when it does not live any more. Returns the outcome where it is known at once.
+/// Sends the request that drains a sidecar; None if it has ended. Returns an outcome that needs no job.
 pub(crate) fn drain(
     host: &Host,
     worker: &mut Worker,
@@ -166,7 +165,7 @@ fn send(
     Ok(())
 }
 
-/// Queries the version of a container that lived a moment ago. Returns the event where there is no answer.
+/// Queries the version of a container. Returns an event if the container has ended.
 pub(crate) fn query_version(
     host: &Host,
     worker: &mut Worker,
@@ -191,11 +190,10 @@ pub(crate) fn query_version(
 
 /// Opens the namespace that a container was started in.
 ///
-/// # Errors
-/// The outcome that a request would have.
+/// The outcome that a request would report.
 pub(crate) fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {
     let netns = Netns::of_process(&host.proc, init.pidfd.pid());
-    // The order matters: a process that is alive now had its number when its namespace was opened.
+    // Checked after the open: a process that is alive now had this pid during the open.
     if !init.pidfd.is_alive() {
         return Err(Outcome::Gone);
     }
@@ -211,7 +209,7 @@ pub(crate) fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {
     Err(Outcome::Failed(why))
 }
 
-/// What the outcome's name does not include.
+/// Details that the outcome's name lacks.
 pub(crate) fn detail(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Rejected(status) => Some(format!("status {status}")),

@@ -1,8 +1,8 @@
 //! Held starts: the containers that the runtime is about to start, and the process that holds them.
 //!
-//! The engine names the starts to hold ([`Starts::set`]). While there are some, the agent watches the runtime's bundles.
-//! A bundle identifies its container. The holder marks the container's root when it is mounted, and its volumes when it
-//! has an init process. The [holder process](crate::start::holder) replies to the kernel.
+//! The engine names the starts to hold ([`Starts::set`]). While there are any, the agent watches the runtime's bundles.
+//! A bundle identifies its container. The [holder process](crate::start::holder) marks the container's root when it is
+//! mounted, and its volumes when it has an init process. The holder replies to the kernel.
 
 pub(crate) mod holder;
 mod holder_news;
@@ -54,7 +54,7 @@ pub(crate) struct Starts {
     created: HashMap<ContainerId, Bundle>,
     marked: HashMap<ContainerId, Marked>,
     denials: Denials,
-    /// Reasons of denied execs with a container that is not known yet.
+    /// Reasons of denied execs whose container is still unknown.
     unattributed: Vec<String>,
     stops: Stops,
     holder: HolderProcess,
@@ -116,7 +116,7 @@ impl Starts {
         }
     }
 
-    /// Holds exactly these starts of a pod.
+    /// Replaces the starts of a pod that are held.
     pub(crate) fn set(&mut self, pod: &PodUid, starts: Vec<Start>) -> Vec<Event> {
         let is_obsolete = |marked: &Marked| {
             marked.key.pod == *pod && !starts.iter().any(|start| start.container == marked.name)
@@ -153,7 +153,7 @@ impl Starts {
         created.iter().flat_map(|id| self.follow(id)).collect()
     }
 
-    /// Holds exactly these stop signals of a pod.
+    /// Replaces the stop signals of a pod that are held.
     pub(crate) fn set_stops(&mut self, pod: &PodUid, stops: Vec<Stop>) -> Vec<Event> {
         self.stops.set(&mut self.holder, pod, stops)
     }
@@ -229,7 +229,7 @@ impl Starts {
         }
     }
 
-    /// The root is mounted, and nothing has been executed in it.
+    /// Orders the mark of a container whose root file system is mounted. No program has run in it yet.
     fn mark(&mut self, id: &ContainerId) -> Option<Event> {
         let (bundle, start) = self.wanted_start(id)?;
         let marked = Marked {
@@ -273,7 +273,7 @@ impl Starts {
         })
     }
 
-    /// The container has a process, and with it the mounts that its program may be on.
+    /// Orders the marks of a container's volumes, which may contain its program. They exist from its first process on.
     fn mark_volumes(&mut self, id: &ContainerId, pid: Pid) {
         self.created.remove(id);
         let Some(marked) = self.marked.get_mut(id) else {
@@ -282,7 +282,7 @@ impl Starts {
         marked.init = Some(pid);
         let volumes = match bundle::volumes(&self.proc, pid) {
             Ok(volumes) => volumes,
-            // As a rule the process has ended meanwhile.
+            // Usually the process has exited in the meantime.
             Err(error) => {
                 tracing::debug!(container_id = %id, error = %chain(&error), "could not read a container's mounts; a program on a volume starts unheld");
                 return;
@@ -298,7 +298,7 @@ impl Starts {
         }
     }
 
-    /// The holder replies when it has released the start.
+    /// Orders the release of a start. The holder reports when it is done.
     fn send_release(&mut self, id: &ContainerId) {
         let order = Order::Release {
             container: id.clone(),

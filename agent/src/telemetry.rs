@@ -1,8 +1,8 @@
 //! Telemetry: the log, spans, metrics, health and the recorder of decisions.
 //!
-//! The log goes to standard output, one line per event, as text or JSON. The container runtime reads it. While the
-//! runtime is away, a write blocks after some 128 KiB. So a thread of its own writes the agent's lines. It has room for
-//! [`LINES`]; further lines are dropped and counted.
+//! The log goes to standard output, one line per event, as text or JSON. If the container runtime does not read it, a
+//! write blocks after some 128 KiB. So a separate thread writes the agent's lines. Its queue has room for [`LINES`];
+//! further lines are dropped and counted.
 
 pub(crate) mod decision_log;
 pub(crate) mod health;
@@ -20,7 +20,7 @@ use usher_sys::process::capability;
 pub(crate) use self::log_level::{LogLevel, log_level};
 use crate::args::{LogArgs, LogFormat};
 
-/// Lines that may wait to be written: about 1 MB, and more than 250 pods make when they end at once.
+/// Lines in the writer's queue: about 1 MB. 250 pods that end at the same time make fewer.
 const LINES: usize = 4096;
 
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
@@ -32,11 +32,11 @@ pub(crate) fn dropped() -> u64 {
         .map_or(0, |counter| counter.dropped_lines() as u64)
 }
 
-/// Starts logging for as long as the guard is kept. Logging never waits for the reader.
+/// Starts logging until the guard is dropped. Logging never waits for the reader.
 pub(crate) fn init(args: &LogArgs) -> anyhow::Result<WorkerGuard> {
     let start = || {
-        // The writing thread inherits the capabilities of the thread that starts it, which has none. The other
-        // threads report a failure of this.
+        // The writing thread inherits the capabilities of this thread, which drops them all. The other threads report
+        // a failure of the drop.
         drop(capability::keep_only(&[]));
         NonBlockingBuilder::default()
             .thread_name("log")
@@ -49,13 +49,13 @@ pub(crate) fn init(args: &LogArgs) -> anyhow::Result<WorkerGuard> {
         starter.join().map_err(panicked)
     });
     let (writer, guard) = started.context("starting the thread that writes the log")?;
-    // A process starts logging once.
+    // Set only once: a process does not start logging again.
     DROPPED.get_or_init(|| writer.error_counter());
     init_with(args, writer)?;
     Ok(guard)
 }
 
-/// Starts logging in a process that may have one thread only, which writes the lines itself.
+/// Starts logging in a process that must have only one thread, which writes the lines itself.
 pub(crate) fn init_single_threaded(args: &LogArgs) -> anyhow::Result<()> {
     init_with(args, io::stdout)
 }

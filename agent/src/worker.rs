@@ -1,14 +1,14 @@
 //! The worker process: everything that happens inside the network namespaces of pods.
 //!
-//! A pod with `NET_ADMIN` can make one system call in its namespace last for minutes, and nothing interrupts that call.
-//! So the event loop never makes one. It sends jobs to the worker and receives replies. A system call that does not
-//! return keeps one thread of the worker; other pods, the event loop, and a SIGKILL to the agent do not wait for it.
+//! A pod with `NET_ADMIN` can make one system call in its namespace last for minutes, and nothing interrupts that
+//! call. So the event loop makes no such calls: it sends jobs to the worker and receives replies. A system call that
+//! does not return blocks one thread of the worker, and not other pods, the event loop, or a SIGKILL to the agent.
 //!
-//! The agent: `client` sends jobs, fails those that do not return (`pending`), and keeps the quarantine.
+//! In the agent: `client` sends jobs, fails those that do not return (`pending`), and keeps the quarantine.
 //!
-//! The worker: `serve` receives jobs, `lanes` limits them by namespace and node and finds those that are stuck, `rules`
-//! checks how much a packet costs in a namespace, `sandbox` runs the holds (`gate`, `probe`), and `request` sends
-//! requests (`loopback`, `http`) and signals. `traffic` samples what clients send to apps whose stop signals wait.
+//! In the worker: `serve` receives jobs. `lanes` limits them by namespace and node, and detects stuck ones. `rules`
+//! checks the cost of a packet in a namespace. `sandbox` runs the holds (`gate`, `probe`). `request` sends requests
+//! (`loopback`, `http`) and signals. `traffic` samples what clients send to apps with a held stop signal.
 
 mod client;
 mod gate;

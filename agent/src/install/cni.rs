@@ -1,26 +1,26 @@
 //! Installs the CNI plugin on the host and keeps it installed: the binary, then its entry in the network configuration.
 //!
 //! The runtime executes the plugins of the configuration for every pod that starts or ends. With an invalid
-//! configuration the whole node has no pod network. So at every moment
+//! configuration no pod of the node has a network. So at every moment
 //!
-//! - a reader finds complete files only. A rename within the directory creates them, which also triggers containerd's
-//!   watch ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go),
+//! - a reader finds only complete files. They are renamed into place, which also triggers containerd's watch
+//!   ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go),
 //!   [the watch](https://github.com/containerd/containerd/blob/v2.1.4/internal/cri/server/cni_conf_syncer.go));
 //! - the text of other tools is kept byte for byte ([`usher_core::cni::conflist`]), also text that they write at the same
 //!   time ([`step`]);
 //! - each entry has a binary: the binary is installed first and removed last.
 //!
-//! While a list is edited, a reader sees the old list, then the new one. While a `.conf` becomes a list, it sees the
-//! `.conf`, then both, of which runtimes read the first by name, the old one, then the list alone. A symbolic link becomes
-//! a file; its target stays as it is.
+//! During the edit of a list, a reader finds the old list or the new one. During the conversion of a `.conf` to a list,
+//! a reader finds the `.conf`, then both files, then the list alone. Of both, runtimes read the first by name, which is
+//! the old one. A symbolic link is replaced by a file; its target stays unchanged.
 //!
-//! The agent writes nothing while the entry is correct. Where another tool removes the entry again and again, the agent
-//! restores it less and less often ([`Backoff`]). An invalid file may be about to be written, so the agent waits for
-//! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and the
-//! parents of missing ones.
+//! The agent writes nothing while the entry is correct. If another tool keeps removing the entry, the agent restores it
+//! with increasing delays ([`Backoff`]). Another process may still be writing an invalid file, so the agent waits for
+//! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and
+//! the parents of missing ones.
 //!
-//! An agent that ends leaves the plugin installed, unless its DaemonSet was deleted ([`crate::install::leave`]): without
-//! an agent the plugin accepts every pod at once.
+//! The plugin stays installed after the agent's end, unless the agent's DaemonSet was deleted
+//! ([`crate::install::leave`]). Without an agent the plugin accepts every pod at once.
 
 mod state;
 
@@ -47,9 +47,9 @@ use usher_sys::files::directory::Places;
 use self::state::State;
 use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
-/// How long a file may be invalid while another process writes it.
+/// How long a file may be invalid because another process is still writing it.
 const SETTLING: Duration = Duration::from_secs(1);
-/// How long a network configuration may be missing before that is a failure. Readiness does not wait longer.
+/// How long a network configuration may be missing before the installation fails. Readiness does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The polling interval without a watch, where inotify instances are exhausted.
 const POLL: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ const POLL: Duration = Duration::from_secs(30);
 pub(crate) struct Installer {
     settings: Settings,
     wanted: watch::Receiver<bool>,
-    /// The chart's values for failures that other directories would fix.
+    /// The chart's values for failures that other directories would prevent.
     remedy: String,
     reporter: Reporter,
     readiness: Arc<Readiness>,
@@ -66,12 +66,12 @@ pub(crate) struct Installer {
     /// The name of the temporary files.
     temporary: String,
     backoff: Backoff,
-    /// The backoff allows this reconciliation to write.
+    /// Whether this reconciliation may write. The backoff decides.
     may_write: bool,
-    /// The start of the time in which the file for the entry is invalid.
+    /// Since when the file for the entry has been invalid.
     unsettled_since: Option<Instant>,
     unsettled_reported: bool,
-    /// The start of the time in which no file can have the entry.
+    /// Since when no file can have the entry.
     waiting_since: Option<Instant>,
     state: Option<State>,
     was_installed: bool,
@@ -146,15 +146,15 @@ impl Installer {
                 () = changed => {}
                 () = retry => {}
                 received = self.wanted.changed() => if received.is_err() {
-                    // The event loop has ended, and the agent is ending.
+                    // The event loop has ended, so the agent is shutting down.
                     return std::future::pending().await;
                 },
             }
         }
     }
 
-    /// Reads the host's files and changes what is due. Returns the time of the next reconciliation, unless a change
-    /// comes first.
+    /// Reads the host's files and makes the necessary changes. Returns the time of the next reconciliation; a change of
+    /// the directories triggers it earlier.
     fn reconcile(&mut self, now: Instant) -> Option<Instant> {
         self.may_write = false;
         let wanted = *self.wanted.borrow_and_update();
@@ -194,7 +194,7 @@ impl Installer {
         }
     }
 
-    /// None where this reconciliation may write; otherwise the time of the next write.
+    /// Allows this reconciliation to write and returns None, or returns the time of the next write.
     fn next_write(&mut self, now: Instant) -> Option<Instant> {
         if self.may_write {
             return None;
@@ -210,7 +210,7 @@ impl Installer {
 
     fn install(&mut self, now: Instant) -> Result<Outcome, Error> {
         if !self.binary.is_current()? {
-            // Without a binary, pods cannot start or end. So a removed binary is installed at once.
+            // Pods cannot start or end without a binary, so a removed one is installed without backoff.
             let has_failed = matches!(self.state, Some(State::Failed { .. }));
             let is_urgent = !has_failed && !self.binary.exists();
             if let Some(due) = self.next_write(now).filter(|_| !is_urgent) {
@@ -288,7 +288,7 @@ impl Installer {
         }
     }
 
-    /// Removes the entry. The binary stays, since the runtime calls it when pods end that it has started with it.
+    /// Removes the entry. The binary stays, because the runtime calls it when a pod ends that was started with it.
     fn remove_entry(&mut self, now: Instant) -> Result<Outcome, Error> {
         let dir = &self.settings.conf_dir;
         if removal::has_entries(dir)? {

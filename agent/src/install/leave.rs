@@ -1,11 +1,11 @@
-//! `usher-agent --leave`: removes everything that usher has on the node, and is ready when nothing is left.
+//! `usher-agent --leave`: removes everything that usher has on the node. It is ready when nothing remains.
 //!
-//! [`crate::install::leave_cluster`] makes the DaemonSet run this on every node: all nodes are clean when its rollout is
-//! complete. It needs neither the API server nor the kubelet.
+//! [`crate::install::leave_cluster`] makes the DaemonSet run this on every node: a complete rollout means that all
+//! nodes are clean. It needs neither the API server nor the kubelet.
 //!
-//! Connections that an earlier agent held continue with their next retransmission, since their table is deleted. The
-//! cleanup runs again after a change of the CNI directories, and with a backoff while something is left. Every failure
-//! is in the log and in the response of `/readyz`.
+//! The cleanup deletes the tables of an earlier agent, so held connections continue with their next retransmission. It
+//! runs again after a change of the CNI directories, and with a backoff until nothing remains. Failures are in the log
+//! and in the response of `/readyz`.
 
 mod serve;
 
@@ -29,8 +29,7 @@ use usher_sys::{files::directory::Places as Directories, pods::proc::ProcRoot};
 use self::serve::State;
 use crate::args::Args;
 
-/// Cleans the node once, after the agent's DaemonSet was deleted. The event loop and the services of this process have
-/// ended.
+/// Cleans the node once, after the deletion of the agent's DaemonSet. The event loop and services have ended by then.
 pub(crate) fn clean_after_deletion(args: &Args) {
     tracing::info!("the DaemonSet was deleted; removing usher from the node");
     for thing in attempt(&places(args)) {
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// Where an agent with these flags installs something.
+/// The places in which an agent with these flags installs files.
 fn places(args: &Args) -> Places {
     let given = |dir: &std::ffi::OsString| (!dir.is_empty()).then(|| dir.into());
     Places {
@@ -76,7 +75,7 @@ fn places(args: &Args) -> Places {
     }
 }
 
-/// Cleans until nothing is left, and again after each change.
+/// Cleans the node until nothing remains, and again after each change.
 async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Result<()> {
     let mut backoff = Backoff::default();
     loop {
@@ -94,7 +93,7 @@ async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Res
                     Ok(()) => {}
                     Err(_unwatched) => std::future::pending().await,
                 },
-                // The next attempt follows anyway.
+                // A retry follows anyway.
                 _ => std::future::pending().await,
             }
         };
@@ -112,11 +111,11 @@ async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Res
     }
 }
 
-/// What is left after one attempt. In a thread of its own, since the attempt blocks.
+/// Makes one attempt on a separate thread, because it blocks. Returns what remains.
 async fn clean_once(places: Arc<Places>) -> anyhow::Result<Vec<String>> {
     let (send, left) = oneshot::channel();
     let clean = move || {
-        // Fails only when the process is ending.
+        // Fails only during the shutdown.
         drop(send.send(attempt(&places)));
     };
     thread::Builder::new()

@@ -1,9 +1,9 @@
-//! `usher-agent leave-cluster`: makes every agent of a DaemonSet remove usher from its node, and waits until they have.
+//! `usher-agent leave-cluster`: makes every agent of a DaemonSet remove usher from its node, and waits for all of them.
 //!
-//! The chart runs it as a pre-delete hook, with permissions of its own: get and patch this one DaemonSet, list the pods in
+//! The chart runs it as a pre-delete hook with its own permissions: get and patch this one DaemonSet, list the pods in
 //! its namespace. It patches the DaemonSet's template so that its pods run [`crate::install::leave`], on all nodes at
-//! once. A ready pod means that its node is clean. It may run again at any time, and succeeds where the DaemonSet is
-//! absent.
+//! once. A ready pod means that its node is clean. The command can be repeated at any time, and succeeds if the
+//! DaemonSet does not exist.
 
 mod patch;
 mod rollout;
@@ -43,7 +43,7 @@ enum Error {
 }
 
 impl Error {
-    /// Whether a retry would fail as well: a permission is missing, or the object is not an agent's DaemonSet.
+    /// Whether a retry would fail too: a permission is missing, or the DaemonSet is not an agent's.
     fn is_final(&self) -> bool {
         match self {
             Self::Timeout => false,
@@ -135,7 +135,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Waits until all nodes are clean. Returns those that are not at the deadline.
+    /// Waits until all nodes are clean. Returns the remaining nodes at the deadline.
     async fn wait(&self, deadline: Instant) -> Vec<Lagging> {
         let mut reported = BTreeSet::new();
         let mut clean = 0;

@@ -1,7 +1,7 @@
 //! Kubernetes Events, which users see with `kubectl describe`.
 //!
 //! Components send notices with an [`EventSender`], which never waits. One task, the [`EventPublisher`], posts them one
-//! at a time from a queue ([`usher_core::kube_event::Queue`]). The queue limits their rate, aggregates repetitions, and
+//! by one from a queue ([`usher_core::kube_event::Queue`]). The queue limits their rate, aggregates repetitions, and
 //! keeps Events in memory while the API server is unreachable.
 
 mod post;
@@ -25,10 +25,10 @@ use usher_core::{
 
 use crate::telemetry::metrics::Metrics;
 
-/// Notices that may wait for the queue, which has bounds of its own.
+/// Capacity of the channel to the queue, which has its own limits.
 const CHANNEL: usize = 1024;
 
-/// Sends notices to the [`EventPublisher`]. Without an API server it is disabled.
+/// Sends notices to the [`EventPublisher`]. Disabled without an API server.
 #[derive(Debug, Clone)]
 pub(crate) struct EventSender {
     node: Arc<str>,
@@ -45,7 +45,7 @@ pub(crate) struct EventPublisher {
     sender: EventSender,
     metrics: Arc<Metrics>,
     started: Instant,
-    /// Dropped Events that the metrics include.
+    /// Dropped Events that the metrics already include.
     counted: u64,
     failing: bool,
 }
@@ -127,7 +127,7 @@ impl EventPublisher {
                         Some(notice) = self.notices.recv() => self.offer(notice),
                     }
                 }
-                // The channel stays open: the publisher has a sender itself.
+                // The channel stays open, because the publisher holds a sender.
                 Next::Nothing => {
                     if let Some(notice) = self.notices.recv().await {
                         self.offer(notice);
@@ -144,7 +144,7 @@ impl EventPublisher {
         let outcome = loop {
             tokio::select! {
                 outcome = &mut posted => break outcome,
-                // The channel is read meanwhile, so that it does not fill up.
+                // Read the channel during the request, so that it does not fill up.
                 Some(notice) = self.notices.recv() => {
                     self.offer(notice);
                     self.count();

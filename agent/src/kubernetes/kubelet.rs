@@ -1,4 +1,4 @@
-//! Lists the kubelet's pods for the engine, and reports when that fails.
+//! Lists the kubelet's pods for the engine, and reports failures.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use usher_core::{
 
 use crate::telemetry::reporter::Reporter;
 
-/// A kubelet that is unreachable for longer than a restart takes is worth an Event.
+/// The agent sends an Event when the kubelet is unreachable for longer than a restart takes.
 const RESTART: Duration = Duration::from_secs(60);
-/// Time between two Events about skipped pods, whatever pods appear and disappear.
+/// Minimum time between two Events about skipped pods.
 const SKIPPED_AGAIN: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Kubelet {
     /// The kind of the last request's error.
     failing: Option<KubeletResult>,
     failing_since: Option<FailingSince>,
-    /// The pods that the last list lacks, as they were logged.
+    /// Skipped pods of the last list, as they were logged.
     skipped: BTreeMap<PodSkipReason, usize>,
     skipped_reported: Option<Instant>,
 }
@@ -91,7 +91,7 @@ impl Kubelet {
         }
     }
 
-    /// Counts the skipped pods of a list, and reports them where their numbers changed.
+    /// Counts the skipped pods of a list, and reports changed counts.
     fn report_skipped(&mut self, now: Instant, list: &PodList) {
         for (reason, pods) in &list.skipped_counts {
             let pods = u64::try_from(*pods).unwrap_or(u64::MAX);
@@ -136,7 +136,7 @@ impl Kubelet {
         let error = chain(error);
         self.reporter.health.set_kubelet(Some(&error));
         self.report_failure(now, &error, is_untrusted);
-        // A warning for the first failure of its kind.
+        // Warns about the first failure of each kind in a row.
         if self.failing.replace(kind) == Some(kind) {
             tracing::debug!(
                 error,
@@ -157,7 +157,7 @@ impl Kubelet {
             start: now,
             reported: false,
         });
-        // A restart of the kubelet does not explain a certificate of another issuer.
+        // A certificate of another issuer is reported at once, because a restart of the kubelet does not explain it.
         if !failing.reported && (is_untrusted || now >= failing.start + RESTART) {
             failing.reported = true;
             let error = error.to_owned();

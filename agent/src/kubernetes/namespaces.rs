@@ -1,8 +1,8 @@
-//! The Namespaces' annotations and labels, with one request for each Namespace that a pod of this node is in.
+//! Reads the annotations and labels of each Namespace that has a pod on this node, one request each.
 //!
-//! The run directory keeps the last values, which stay in use while a Namespace cannot be read, whatever the reason. A
-//! rejected request (403) is a failure like any other: an API server that has just started rejects every request, and
-//! the Namespace may opt out.
+//! The run directory keeps the last values, which stay in use while requests for a Namespace fail, for any reason. A
+//! rejected request (403) is no exception: an API server that has just started rejects every request, and the Namespace
+//! may opt out.
 
 mod cache;
 mod unread;
@@ -62,7 +62,7 @@ impl Namespaces {
         }
     }
 
-    /// Serves until the requests are closed. Without a client, as with `--api-server off`, a Namespace has no values.
+    /// Serves until the channel is closed. Without a client (`--api-server off`) a Namespace has no values.
     pub(crate) async fn serve(
         self,
         client: Option<Client>,
@@ -77,7 +77,7 @@ impl Namespaces {
                     None => NamespaceReply::Read(NamespaceValues::default()),
                     Some(client) => this.get(client, &name).await,
                 };
-                // Fails only when the agent is ending.
+                // Fails only during the agent's shutdown.
                 drop(inputs.send(Input::Namespace(name, reply)).await);
             };
             tokio::spawn(get.instrument(span.or_current()));
@@ -95,7 +95,7 @@ impl Namespaces {
             }
             Ok(Err(kube::Error::Api(status))) if does_not_exist(&status, name) => {
                 self.succeeded(name, NamespaceResult::NotFound);
-                // It was deleted before its pods were: its last values apply to them. A static pod's may never have existed.
+                // Deleted before its pods: its last values apply. A static pod's Namespace may never have existed.
                 let last = self.state().cache.last_values(name);
                 NamespaceReply::Read(last.unwrap_or_default())
             }
@@ -158,14 +158,14 @@ impl Namespaces {
     }
 }
 
-/// Whether the API server reports that this Namespace does not exist. A 404 without details is from a proxy, or from a
-/// server that does not serve Namespaces yet.
+/// Whether the API server reports that this Namespace does not exist. A 404 without details comes from a proxy, or from
+/// a server that does not serve Namespaces yet.
 fn does_not_exist(status: &Status, name: &str) -> bool {
     let details = status.details.as_ref();
     status.is_not_found() && details.is_some_and(|details| details.name == name)
 }
 
-/// The annotations and labels that belong to usher.
+/// Selects usher's annotations and labels.
 fn own_values(namespace: PartialObjectMeta<Namespace>) -> Kept {
     let ours = |values: Option<Values>| {
         let mut values = values.unwrap_or_default();

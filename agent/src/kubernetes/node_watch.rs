@@ -1,8 +1,8 @@
-//! The annotations and labels of the agent's own Node, by a GET and a watch of this one object.
+//! The annotations and labels of the agent's own Node, from a GET and a watch of this one object.
 //!
-//! The agent lists no Nodes, so its role does not need the verb `list`: RBAC cannot limit it to one Node. The API
-//! server ends a watch after [`WATCH`]. The agent abandons a watch that does not end by [`GRACE`] later. A GET follows
-//! each watch, and shows the changes that it missed.
+//! The agent lists no Nodes, so its role does not need the verb `list`, which RBAC cannot limit to one Node. The API
+//! server ends a watch after [`WATCH`]; if it does not, the agent abandons the watch [`GRACE`] later. Each watch is
+//! followed by a GET, which returns the changes in between.
 
 use std::{
     path::PathBuf,
@@ -34,7 +34,7 @@ const WATCH: Duration = Duration::from_secs(240);
 const GRACE: Duration = Duration::from_secs(15);
 /// A watch that lasted this long resets the backoff.
 const LASTING: Duration = Duration::from_secs(5);
-/// The API server does not have the watch's resource version any more.
+/// Status code: the API server no longer has the watch's resource version.
 const EXPIRED: u16 = 410;
 
 pub(crate) struct NodeWatch {
@@ -50,7 +50,7 @@ pub(crate) struct NodeWatch {
 #[derive(Debug)]
 struct Last {
     values: NodeValues,
-    /// They are in the run directory.
+    /// Whether the values are in the run directory.
     is_saved: bool,
 }
 
@@ -125,7 +125,7 @@ impl NodeWatch {
                     self.receive(node, last).await?;
                 }
                 Some(WatchEvent::Deleted(_)) => {
-                    // An event of type Added follows when the Node is created again.
+                    // An Added event follows if the Node is created again.
                     tracing::warn!(
                         node = self.node_name,
                         "Node was deleted; its last annotations stay in use"
@@ -161,7 +161,7 @@ impl NodeWatch {
         self.readiness.node_known.store(true, Ordering::Release);
         self.readiness.changed.notify_one();
         let is_changed = last.as_ref().is_none_or(|last| last.values != values);
-        // The Node itself changes every few minutes: its status has a timestamp.
+        // The Node changes every few minutes, because its status contains a timestamp. usher's values rarely change.
         if !is_changed && last.as_ref().is_some_and(|last| last.is_saved) {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl NodeWatch {
         sent.map_err(|_closed| Lost::Ending)
     }
 
-    /// Whether the values are in the run directory now.
+    /// Saves the values. Returns whether the run directory has them now.
     fn save(&self, values: &NodeValues) -> bool {
         let files = [
             (run_dir::NODE_LABELS, &values.labels, RunFile::NodeLabels),

@@ -1,13 +1,13 @@
-//! The agent's own DaemonSet: whether it was deleted when the agent is terminated.
+//! Checks during a termination whether the agent's own DaemonSet was deleted.
 //!
-//! A termination has many causes: an update of the DaemonSet, a drain, the end of the node. Only after the deletion of
-//! the DaemonSet does no other agent follow, and the agent removes usher from the node ([`crate::install::leave`]).
-//! Helm's hook does the same before the deletion; `kubectl delete` and GitOps tools run no hooks. They delete the
-//! agent's ServiceAccount and roles together with the DaemonSet, in any order, so a rejected request is evidence as well.
+//! A termination has many causes: an update of the DaemonSet, a drain, a shutdown of the node. After a deletion of the
+//! DaemonSet no other agent follows, so this agent removes usher from the node ([`crate::install::leave`]). Helm's hook
+//! does the same before the deletion; `kubectl delete` and GitOps tools run no hooks. They delete the agent's
+//! ServiceAccount and roles together with the DaemonSet, in any order, so a rejected request is evidence as well.
 //!
-//! A rejected token (401) is weaker evidence than the rest: an API server that lost its keys, or cannot read its storage,
-//! rejects valid ones. It counts only where the token was valid until now, as the watch on the Node shows, and where a
-//! second request is rejected as well. In doubt the plugin stays: it accepts every pod, and `usher cleanup` removes it.
+//! A rejected token (401) is weaker evidence: an API server that lost its keys, or cannot read its storage, rejects
+//! valid tokens. It counts only if the watch on the Node shows that the token was valid until now, and if a second
+//! request is rejected too. In doubt the plugin stays: it accepts every pod, and `usher cleanup` removes it.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -22,7 +22,7 @@ use crate::{serve::probes::Readiness, telemetry::health::Health};
 
 /// How long each of at most three requests may take: the kubelet kills the agent at the end of its grace period.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Time before the request that confirms a rejected token.
+/// Delay before the second request after a rejected token.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 
 const UNAUTHORIZED: u16 = 401;
@@ -56,10 +56,10 @@ impl Error {
 }
 
 impl OwnDaemonSet {
-    /// Whether the DaemonSet was deleted. False where that is not certain.
+    /// Whether the DaemonSet was deleted; false if uncertain.
     pub(crate) async fn is_deleted(&self) -> bool {
         let mut found = self.has_deletion().await;
-        // The token is valid as long as the ServiceAccount and this pod exist.
+        // The token stays valid while the ServiceAccount and this pod exist.
         let is_rejected = |found: &Result<bool, Error>| status(found) == Some(UNAUTHORIZED);
         if is_rejected(&found) && self.health.is_node_watched() {
             tokio::time::sleep(CONFIRMATION).await;
@@ -74,7 +74,7 @@ impl OwnDaemonSet {
         };
         match error.status() {
             Some(NOT_FOUND) => true,
-            // The agent may never have had this permission. It had the one for its Node if it received the Node.
+            // The agent may never have had this permission. If it received its Node, it had the permission for that.
             Some(FORBIDDEN) if self.readiness.node_known.load(Ordering::Acquire) => {
                 self.is_revoked().await
             }
@@ -95,7 +95,7 @@ impl OwnDaemonSet {
         Ok(daemonset.metadata.deletion_timestamp.is_some())
     }
 
-    /// Whether the agent may no longer get its own Node.
+    /// Whether the agent has lost the permission to get its own Node.
     async fn is_revoked(&self) -> bool {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let found = bounded(nodes.get_metadata(&self.node_name)).await;

@@ -1,8 +1,8 @@
-//! Removes the startup taint from the agent's own Node when the agent is ready, and again whenever it is back.
+//! Removes the startup taint from the agent's own Node when the agent is ready, and whenever the taint reappears.
 //! [`usher_core::node::taint`] makes the patch.
 //!
-//! The taints are part of the Node's spec, which a watch of its metadata does not include. So the agent gets the whole
-//! Node when it has changed, at most once in [`PAUSE`].
+//! The taints are in the Node's spec, which a watch of its metadata does not include. So the agent gets the whole Node
+//! after a change, at most once in [`PAUSE`].
 
 use std::{
     sync::Arc,
@@ -20,10 +20,10 @@ use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two requests for a Node that changes all the time.
+/// Minimum time between two requests for the Node.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Conflicts in a row that are retried without a report: another client changed the Node at the same time. An admission
-/// policy rejects the patch with the same status, so more are reported.
+/// Consecutive conflicts that are retried without a report, because another client changed the Node at the same time.
+/// More are reported: an admission policy rejects the patch with the same status.
 const CONFLICTS: u32 = 3;
 
 pub(crate) struct StartupTaint {
@@ -51,9 +51,9 @@ enum Failure {
 }
 
 impl Error {
-    /// Whether the Node may have changed since the agent got it.
+    /// Whether the Node may have changed since the GET.
     fn is_conflict(&self) -> bool {
-        // A `test` of a JSON patch that fails has status 422.
+        // The status is 422 if a `test` of a JSON patch fails.
         matches!(self, Self::Kube(kube::Error::Api(status)) if [409, 422].contains(&status.code))
     }
 }
@@ -77,7 +77,7 @@ impl StartupTaint {
             self.readiness.changed.notified().await;
         }
         let mut backoff = Backoff::default();
-        // Failed patches in a row. A failed GET leaves the number as it is.
+        // Consecutive failed patches. A failed GET does not change the number.
         let mut failures = 0;
         loop {
             let start = Instant::now();
@@ -129,7 +129,7 @@ impl StartupTaint {
 
     fn report(&self, failure: &Failure, failures: &mut u32) {
         let error = match failure {
-            // The watch on the Node reports the same failure, and the Node may not have the taint.
+            // Not a warning: the watch on the Node reports the same failure, and the Node may have no taint.
             Failure::Get(error) => {
                 tracing::debug!(error = %chain(error), "could not get the Node to look for the startup taint");
                 return;
@@ -143,7 +143,7 @@ impl StartupTaint {
         }
         let error = chain(error);
         self.reporter.metrics.startup_taint_errors.inc();
-        // Further failures in a row are retried without a report.
+        // Retries further failures in a row without a report.
         if *failures <= CONFLICTS {
             tracing::warn!(
                 node = self.node_name,

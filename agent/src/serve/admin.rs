@@ -1,9 +1,8 @@
 //! The admin socket: the API of the command-line tool `usher`, over HTTP on a Unix socket in the run directory.
 //!
-//! The socket's mode admits its owner only, and the agent checks the credentials of each connection
-//! ([SO_PEERCRED](https://man7.org/linux/man-pages/man7/unix.7.html)) as well. It serves root only, also for reads, which
-//! show every pod of the node. The credentials are those of the process that connected, also after it has passed its
-//! descriptor on.
+//! The socket's mode admits only its owner, and the agent also checks the credentials of each connection
+//! ([SO_PEERCRED](https://man7.org/linux/man-pages/man7/unix.7.html)). It serves only root, including reads, which show
+//! every pod of the node. The credentials are those of the process that connected, even if it passes the descriptor on.
 //!
 //! | module | routes |
 //! | --- | --- |
@@ -43,12 +42,12 @@ use crate::{
     telemetry::{decision_log::RecorderHandle, health::Health, metrics::Metrics},
 };
 
-/// A request has a few hundred bytes.
+/// Limit of a body. Requests have a few hundred bytes.
 const LONGEST_BODY: usize = 64 * 1024;
 /// Owner only.
 const MODE: u32 = 0o600;
 
-/// The state that all routes share.
+/// State of all routes.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     pub(crate) node_name: String,
@@ -69,7 +68,7 @@ struct BindError {
     source: io::Error,
 }
 
-/// The process that connected; None where the kernel has no credentials.
+/// Credentials of the process that connected; None if the kernel has none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) uid: Option<u32>,
@@ -86,8 +85,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// Serves at `path` until the agent ends. It listens from the call on. While it cannot listen, `usher` reads the node
-/// itself.
+/// Serves at `path` until the agent ends. Listening starts with the call. If it fails, `usher` reads the node itself.
 pub(crate) fn serve(path: PathBuf, admin: Admin) -> impl Future<Output = ()> {
     let serve = move |listener| {
         let admin = admin.clone();
@@ -101,7 +99,7 @@ pub(crate) fn serve(path: PathBuf, admin: Admin) -> impl Future<Output = ()> {
     socket::keep(path, consequence, bind, serve, |_listening| {})
 }
 
-/// Listens at `path`, in place of a socket that an earlier agent left.
+/// Listens at `path`, and replaces an earlier agent's socket.
 fn bind(path: &Path) -> Result<UnixListener, BindError> {
     let bind = || {
         match fs::remove_file(path) {
@@ -109,7 +107,7 @@ fn bind(path: &Path) -> Result<UnixListener, BindError> {
             _ => {}
         }
         let listener = UnixListener::bind(path)?;
-        // A client that connected before the mode was set is rejected by its credentials.
+        // A client that connects before the mode is set is rejected by its credentials.
         fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
         Ok(listener)
     };
@@ -152,7 +150,7 @@ async fn root_only(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next:
         .into_response()
 }
 
-/// The agent is ending, or its event loop or recorder does not reply.
+/// The response if the agent is shutting down, or its event loop or recorder does not reply.
 pub(crate) fn unavailable() -> Response {
     let text = "the agent does not reply: its event loop is stuck, or it is ending\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()

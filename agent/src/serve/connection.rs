@@ -1,8 +1,8 @@
 //! Connections of the listeners for probes and metrics, which need no authentication.
 //!
 //! The number of connections is limited, and each ends after one request or a deadline. At the limit a new connection
-//! replaces the oldest one without a request, so that silent clients cannot block others. A client on the network has a
-//! limit of its own, and its newest connection is refused, so that it can only block itself.
+//! replaces the oldest one without a request, so that silent clients cannot block others. On the network each client
+//! has its own limit, at which its new connections are refused, so that it can only block itself.
 
 use std::{
     collections::VecDeque,
@@ -31,21 +31,21 @@ use usher_client::error_chain::chain;
 
 /// Connections at the same time.
 const MAX_CONNECTIONS: usize = 64;
-/// Connections of one client on the network at the same time.
+/// Connections of one network client at the same time.
 const MAX_OF_A_CLIENT: usize = 8;
-/// How long a connection may last. The slowest response takes 2 s.
+/// Maximum duration of a connection. The slowest response takes 2 s.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How long a connection may take to send the head of its request.
+/// Timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(1);
-/// Bytes of a request's head.
+/// Limit of a request's head in bytes.
 const LONGEST_HEAD: usize = 16 * 1024;
 /// Wait after a failed accept: no descriptors are left.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Binds an address. Clients that connect wait for [`serve`]. Needs no runtime.
+/// Binds an address. Needs no runtime. Connections are queued until [`serve`] runs.
 ///
 /// # Errors
-/// Also when another agent has the port.
+/// Fails also if another agent uses the port.
 pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -60,7 +60,7 @@ pub(crate) enum Clients {
     Network,
 }
 
-/// A connection that is open, or was until now.
+/// A connection that is open, or was when the list was last updated.
 #[derive(Debug)]
 struct Connection {
     client: IpAddr,
@@ -79,7 +79,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, clients: Client
                 if has_room(&mut open, client, clients) {
                     open.push_back(spawn(stream, client, routes.clone()));
                 }
-                // A request that has arrived is read before the next connection can replace this one.
+                // Reads a request that has arrived before the next connection can replace this one.
                 tokio::task::yield_now().await;
             }
             Err(error) => {
@@ -90,7 +90,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, clients: Client
     }
 }
 
-/// The client at an address: with IPv6, a host has all addresses of its /64.
+/// The client at an address. An IPv6 host may use all addresses of its /64.
 fn client(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {
@@ -101,7 +101,7 @@ fn client(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether a connection of this client is accepted. Makes room for it at the limit.
+/// Whether to accept a connection of this client. At the limit, drops another connection.
 fn has_room(open: &mut VecDeque<Connection>, client: IpAddr, clients: Clients) -> bool {
     open.retain(|connection| !connection.task.is_finished());
     let of_client = open.iter().filter(|open| open.client == client).count();

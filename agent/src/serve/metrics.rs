@@ -1,4 +1,4 @@
-//! `/metrics`, at an address that every client of the network may reach.
+//! `/metrics`, at an address that may be reachable from the network.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `/healthz` and `/readyz`, on a listener and a thread of their own.
+//! `/healthz` and `/readyz`, on a separate listener and thread.
 //!
-//! The listener is on loopback, where the kubelet probes it: clients that flood the metrics' port cannot delay it.
+//! The listener is on loopback, where the kubelet probes it, so that a flood on the metrics port cannot delay probes.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -40,7 +40,7 @@ pub(crate) struct Readiness {
     pub(crate) plugin_settled: AtomicBool,
     /// Why the CNI plugin is not as the Node's mode needs it; None where it is.
     plugin: Mutex<Option<String>>,
-    /// One of these, or the Node, may have changed. One task waits for it.
+    /// Notifies one waiting task that a field here, or the Node, may have changed.
     pub(crate) changed: Notify,
 }
 
@@ -56,7 +56,7 @@ impl Readiness {
         *self.plugin.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// What the mode promises and is missing, for `/readyz`.
+    /// The missing steps, for `/readyz`.
     pub(crate) fn waits(&self) -> Vec<String> {
         let mut waits = Vec::new();
         if !self.listed.load(Ordering::Acquire) {
@@ -71,10 +71,10 @@ impl Readiness {
     }
 }
 
-/// A request for a reply, to find out whether a thread still works.
+/// A request for a reply, which proves that a thread still works.
 pub(crate) type Ping = oneshot::Sender<()>;
 
-/// What the probes depend on. The sender is weak: probes do not keep an agent alive that is ending.
+/// Dependencies of the probes. The sender is weak, so that probes do not delay the agent's shutdown.
 #[derive(Debug, Clone)]
 pub(crate) struct Probes {
     pub(crate) readiness: Arc<Readiness>,
@@ -82,24 +82,24 @@ pub(crate) struct Probes {
     pub(crate) service_thread: Arc<Mutex<ServiceThread>>,
 }
 
-/// The service thread, by its replies to pings.
+/// The liveness of the service thread, from its replies to pings.
 #[derive(Debug)]
 pub(crate) struct ServiceThread {
     pings: mpsc::Sender<Ping>,
-    /// The ping without a reply.
+    /// The last ping, if it has no reply yet.
     pending: Option<(Instant, oneshot::Receiver<()>)>,
 }
 
 impl ServiceThread {
-    /// The state, and the pings for [`reply_to_pings`].
+    /// Returns the state, and the channel of pings for [`reply_to_pings`].
     pub(crate) fn new() -> (Arc<Mutex<Self>>, mpsc::Receiver<Ping>) {
         let (pings, received) = mpsc::channel(1);
         let pending = None;
         (Arc::new(Mutex::new(Self { pings, pending })), received)
     }
 
-    /// Whether it replied to the last ping, or still may. Sends the next one. Does not wait for the reply: a probe is
-    /// not slower while the thread has much to do.
+    /// Sends a ping, and returns whether the last one was answered or is not overdue. Does not wait for the reply, so
+    /// that a busy thread does not delay the probe.
     fn is_alive(&mut self, now: Instant) -> bool {
         if let Some((sent, reply)) = &mut self.pending {
             match reply.try_recv() {
@@ -125,7 +125,7 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Probes {
-    /// Starts the thread, which ends with the process. It has the capabilities of the calling thread.
+    /// Starts the probes' thread with the capabilities of the calling thread. It ends with the process.
     pub(crate) fn spawn(self, listener: TcpListener) -> anyhow::Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("starting the runtime of the probes")?;
@@ -155,7 +155,7 @@ pub(crate) async fn reply_to_pings(mut pings: mpsc::Receiver<Ping>) {
     }
 }
 
-/// Pings both threads: the probes are served also where one of them is stuck.
+/// Pings both threads, and also responds if one of them is stuck.
 async fn healthz(State(probes): State<Probes>) -> (StatusCode, &'static str) {
     let (ping, replied) = oneshot::channel();
     let event_loop = async {

@@ -1,13 +1,13 @@
-//! The holder: a process of its own that replies to the kernel's fanotify permission events.
+//! The holder: a separate process that replies to the kernel's fanotify permission events.
 //!
 //! A process that executes a program of a marked container blocks until the holder replies. So the holder does nothing
-//! else: one loop, one thread, no locks, and no foreign files but a few bytes on the runtime's tmpfs. Failures release
-//! the starts: when the holder ends, in whichever way, the kernel allows every exec. A kernel timer kills it when its
-//! loop hangs. When the agent is gone, it releases every start and ends. The same holds for the stop signals of sidecars
-//! that linger (`stops`).
+//! else: it has one loop, one thread and no locks, and reads no foreign files but a few bytes on the runtime's tmpfs.
+//! Failures release the starts. When the holder exits, for any reason, the kernel allows every exec. A kernel timer
+//! kills a holder whose loop hangs. When the agent exits, the holder releases every start and exits. The same applies
+//! to the stop signals of lingering sidecars (`stops`).
 //!
-//! The kernel denies an exec if it cannot open the program for the holder. That costs the hold of this container only:
-//! the holder removes its mark, reports it and continues.
+//! The kernel denies an exec if it cannot open the program for the holder. Only this container's hold is lost: the
+//! holder removes the container's mark, reports the denial and continues.
 //!
 //! Its only capability is `CAP_SYS_ADMIN`, which fanotify marks need.
 
@@ -54,7 +54,7 @@ struct Loop {
     started: Instant,
     group: Group,
     agent: Plain,
-    /// News that the socket has no room for yet.
+    /// Messages that do not fit in the socket yet.
     unsent: VecDeque<News>,
     watchdog: Watchdog,
     holder: Holder<Waiting>,
@@ -68,11 +68,11 @@ struct Loop {
 enum Marks {
     None,
     Set,
-    /// An exec that was on its way when the last mark was removed is in the queue one interval later.
+    /// All marks are removed. An exec that had already started may reach the queue within one interval.
     Removed,
 }
 
-/// Holds starts as ordered by the agent at the other end of standard input, until the agent ends.
+/// Holds starts on the agent's orders from standard input, until the agent exits.
 pub(crate) fn run() -> anyhow::Result<()> {
     let group = Group::open().context("opening the fanotify group")?;
     capability::keep_only(&[Needed::SysAdmin]).context("dropping capabilities")?;
@@ -121,12 +121,12 @@ impl Loop {
         }
     }
 
-    /// While nothing is marked, no process waits for a reply, and the watchdog is disarmed.
+    /// Arms the watchdog while a process may wait for a reply, which requires a mark.
     fn update_watchdog(&mut self) -> anyhow::Result<()> {
         self.marks = match (self.holder.is_empty(), self.marks) {
             (false, _) => Marks::Set,
             (true, Marks::Set) => {
-                // Also the marks that could not be removed one by one.
+                // Includes marks that could not be removed one by one.
                 self.group.unmark_all().context("removing all marks")?;
                 Marks::Removed
             }
@@ -159,12 +159,12 @@ impl Loop {
         let due = dues.into_iter().flatten().min();
         let due = due.map(|due| due.since(self.now()));
         let wait = due.map_or(INTERVAL, |wait| wait.min(INTERVAL));
-        // Rounded up, so that the timeout is not early.
+        // Rounded up, so that the loop does not wake early.
         let millis = wait.as_micros().div_ceil(1000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO)
     }
 
-    /// Replies to every exec in the queue, or holds it.
+    /// Replies to each exec in the queue, or holds it.
     fn reply_to_execs(&mut self) -> anyhow::Result<()> {
         let now = self.now();
         let Self {
@@ -197,7 +197,7 @@ impl Loop {
             }
             read => read,
         };
-        // An error ends the process, so that no exec waits for it.
+        // After an error the process exits, so that the kernel releases this exec.
         read.and(replied).context("replying to an exec")
     }
 
@@ -239,7 +239,7 @@ impl Loop {
                     if let Some(released) = self.holder.release(now, &container) {
                         self.release(released, false).context("releasing a start")?;
                     }
-                    // Also after its limit has released the start.
+                    // The root's mark may remain after a release at the limit.
                     for root in descriptors {
                         self.unmark(Mark::FileSystem, &root);
                     }

@@ -1,4 +1,4 @@
-//! Messages of the holder, and the events that follow from them.
+//! Handles the holder's messages, and creates events from them.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Starts {
                 at_limit,
             } => {
                 if at_limit {
-                    // The root's mark is not needed any more.
+                    // The holder released the start at its limit, so its root's mark is obsolete.
                     self.send_release(&container);
                 }
                 let Some(marked) = self.marked.get(&container) else {
@@ -57,7 +57,7 @@ impl Starts {
                     .filter(|_pid| held.is_none())
                     .map(|pid| self.has_started(&container, pid));
                 let result = match (started, self.unattributed.is_empty()) {
-                    // The init process of a marked container ended without an exec that the holder saw.
+                    // The init process exited without an exec event, so the unattributed denial is its own.
                     (Some(None), false) => StartResult::Denied(self.unattributed.remove(0)),
                     _ => StartResult::Released {
                         held,
@@ -72,7 +72,7 @@ impl Starts {
         }
     }
 
-    /// The kernel has released every start.
+    /// Reports all starts as lost: the kernel has released them.
     fn holder_ended(&mut self) -> Vec<Event> {
         self.unattributed.clear();
         self.marked
@@ -81,8 +81,8 @@ impl Starts {
             .collect()
     }
 
-    /// The kernel could not open a program for the holder. Where the container is unknown, its end shows which one it
-    /// was.
+    /// Handles an exec that the kernel denied, because it could not open the program for the holder. An unknown
+    /// container is identified later by its exit.
     fn exec_denied(&mut self, container: Option<&ContainerId>, reason: &str) -> Vec<Event> {
         let marked = container.and_then(|id| self.remove(id));
         let pod = marked.as_ref().map(|marked| marked.key.pod.clone());
@@ -104,7 +104,7 @@ impl Starts {
         events
     }
 
-    /// Holds no start for a while: the holder breaks them.
+    /// Pauses the holder, because it breaks the starts of several pods.
     fn pause(&mut self, pause: Duration, reason: &str) -> Vec<Event> {
         self.holder.pause(pause);
         let mut events = self.holder_ended();
@@ -116,8 +116,8 @@ impl Starts {
         events
     }
 
-    /// The holder sees every exec in the container from now on. Where the program runs already, the next exec is not the
-    /// start, so the container is released.
+    /// Handles a new mark, under which the holder receives every exec. If the program already runs, the next exec is
+    /// not the start, so the agent releases the container.
     fn container_marked(&mut self, id: &ContainerId) -> Vec<Event> {
         let bundles = self.bundles.as_ref();
         if let Some(pid) = bundles.and_then(|bundles| bundles.init(id))
@@ -150,8 +150,7 @@ impl Starts {
         Some(marked)
     }
 
-    /// Whether the init process of a container runs its program, although the holder did not see its start; None if it
-    /// has ended.
+    /// Whether a container's init process runs its program without an exec event; None if it has exited.
     fn has_started(&self, id: &ContainerId, init: Pid) -> Option<bool> {
         let started = bundle::started(&self.proc, init);
         let started = started.inspect_err(|error| {

@@ -1,7 +1,7 @@
 //! The holder as a child process, and the socket to it.
 //!
-//! The agent starts it for the first start that is to be held, and restarts it when it ends, with a backoff. The agent
-//! pauses it while the kernel can open no program for it.
+//! The agent starts it for the first held start, and restarts it with a backoff when it exits. The agent pauses it
+//! while the kernel cannot open programs for it.
 
 use std::{
     os::fd::BorrowedFd,
@@ -18,18 +18,18 @@ use usher_sys::process::child::{ChildProcess, Launch};
 
 use crate::telemetry::reporter::Reporter;
 
-/// How long the holder may take to reply. Its watchdog ends it when it hangs while anything is marked, but only then.
+/// How long the holder may take to reply. Its own watchdog covers only the time in which something is marked.
 const REPLY: Duration = Duration::from_secs(2);
-/// This many ends in a row, each within [`LASTING`] of the one before, are worth an Event.
+/// The agent sends an Event after this many exits in a row, each within [`LASTING`] of the previous one.
 const ENDS: u32 = 3;
 const LASTING: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(super) enum HolderEvent {
     News(News),
-    /// The holder has ended, and the kernel has released everything that it held.
+    /// The holder has exited, and the kernel has released everything that it held.
     Ended,
-    /// Starts may be held again.
+    /// The pause is over, and starts can be held again.
     PauseEnded,
 }
 
@@ -66,7 +66,7 @@ impl HolderProcess {
         }
     }
 
-    /// Keeps the holder running from now on until the agent ends.
+    /// Starts the holder, and keeps it running until the agent exits.
     pub(super) fn require(&mut self) {
         self.is_needed = true;
         let now = Instant::now();
@@ -79,7 +79,7 @@ impl HolderProcess {
         self.reporter.metrics.denied_execs.inc();
     }
 
-    /// Ends the holder, which releases every start, and starts none for a while.
+    /// Kills the holder, which releases every start, and starts no other one during the pause.
     pub(super) fn pause(&mut self, pause: Duration) {
         tracing::error!(
             minutes = pause.as_secs() / 60,
@@ -106,7 +106,7 @@ impl HolderProcess {
         match self.launch.start() {
             Ok(child) => {
                 tracing::info!(pid = child.pid(), "started the holder process");
-                // Its first message reports that it is ready.
+                // The first message reports readiness.
                 let reply_due = Some(Instant::now() + REPLY);
                 self.running = Some(Running { child, reply_due });
                 self.reporter.metrics.holder_up.set(1);
@@ -194,7 +194,7 @@ impl HolderProcess {
         let Some(running) = &mut self.running else {
             return Err("the holder process does not run".to_owned());
         };
-        // Sending never waits: a holder that does not read hangs.
+        // Sending never waits: a full socket means that the holder hangs.
         let sent = running.child.socket.send_with(&order.encode(), descriptors);
         crash_point::reach("holder-order-sent", "");
         if sent.is_ok() && matches!(order, Order::Mark { .. } | Order::ArmStop { .. }) {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(publisher.reasons(), []);
         holder.report_end(now);
         assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
-        // The number restarts after a quiet period.
+        // A quiet period resets the count.
         now += LASTING;
         holder.report_end(now);
         assert_eq!(publisher.reasons(), []);
@@ -261,7 +261,7 @@ mod tests {
         let an_hour = Duration::from_hours(1);
         holder.pause(an_hour);
         assert_eq!(metrics.start_supported.get(), 0);
-        // The agent starts no holder meanwhile.
+        // The agent starts no holder during the pause.
         holder.require();
         let early = tokio::time::timeout(Duration::from_millis(1), holder.next());
         assert!(early.await.is_err());

@@ -1,7 +1,7 @@
-//! Stop signals that wait: the containers whose runtime state the holder process watches.
+//! Held stop signals: the containers whose runtime state the holder process watches.
 //!
-//! The engine names the stop signals to hold ([`Stops::set`]). The agent opens the directory in which the runtime keeps the
-//! state of the container, and the [holder process](crate::start::holder) marks it.
+//! The engine names the stop signals to hold ([`Stops::set`]). The agent opens the directory with the container's
+//! runtime state, and the [holder process](crate::start::holder) marks it.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ pub(super) struct Stops {
     armed: HashMap<ContainerId, Armed>,
 }
 
-/// A container that the holder has an order for, or will have when it runs again.
+/// A container whose stop signal the holder holds. A holder that is restarted receives the order again.
 #[derive(Debug)]
 struct Armed {
     pod: PodUid,
@@ -35,7 +35,7 @@ struct Armed {
     limit: Duration,
     /// The current holder has the order.
     is_sent: bool,
-    /// The holder was ordered to release it.
+    /// The holder was ordered to release the stop signal.
     is_released: bool,
 }
 
@@ -47,7 +47,7 @@ impl Stops {
         }
     }
 
-    /// Holds exactly these stop signals of a pod.
+    /// Replaces the stop signals of a pod that are held.
     pub(super) fn set(
         &mut self,
         holder: &mut HolderProcess,
@@ -60,7 +60,7 @@ impl Stops {
                 armed.is_released = true;
                 let container = id.clone();
                 if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
-                    // Without a holder nothing waits.
+                    // A holder that does not run holds no stop signal.
                     tracing::debug!(container_id = %id, reason, "could not order the release of a stop signal");
                 }
             }
@@ -107,14 +107,14 @@ impl Stops {
         None
     }
 
-    /// The holder runs.
+    /// Sends the orders that the new holder lacks.
     pub(super) fn holder_ready(&mut self, holder: &mut HolderProcess) -> Vec<Event> {
         let unsent = self.armed.iter().filter(|(_id, armed)| !armed.is_sent);
         let ids: Vec<ContainerId> = unsent.map(|(id, _armed)| id.clone()).collect();
         ids.iter().filter_map(|id| self.arm(holder, id)).collect()
     }
 
-    /// The kernel has released every stop signal.
+    /// Reports all stop signals as lost: the kernel has released them.
     pub(super) fn holder_ended(&mut self) -> Vec<Event> {
         let ids: Vec<ContainerId> = self.armed.keys().cloned().collect();
         let lost = ids
@@ -147,7 +147,7 @@ impl Stops {
             } => {
                 let result = held.map(|held| StopResult::Released { held, at_limit });
                 let event = result.and_then(|result| self.event(&container, result));
-                // It was armed again meanwhile where it is not released.
+                // Otherwise the container has been armed again in the meantime.
                 let is_over = |armed: &Armed| armed.is_released || at_limit;
                 if self.armed.get(&container).is_some_and(is_over) {
                     self.armed.remove(&container);

@@ -2,9 +2,8 @@
 //!
 //! The recorder runs on the service thread: one line takes as long as a request, and 250 exits at once make 750 lines.
 //!
-//! The timeline is in memory and, line by line, in a journal in the run directory, which a restarted agent reads. The
-//! recorder rewrites a journal that has grown, without the entries that the timeline has dropped. It also rewrites a
-//! journal that could not be written, as on a full disk.
+//! The timeline is in memory and in a journal in the run directory, which a restarted agent reads. The recorder
+//! rewrites the journal from memory when it is too long, and after a failed write, such as on a full disk.
 
 use std::{
     fs::{File, OpenOptions},
@@ -36,9 +35,9 @@ use usher_core::{
 
 use crate::telemetry::reporter::Reporter;
 
-/// The recorder rewrites a longer journal.
+/// Maximum length of the journal.
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
-/// Decisions that a watching client may lag behind. A client that lags further receives the number that it missed.
+/// Decisions that a watching client may lag behind. A slower client receives the number of missed decisions.
 const BEHIND: usize = 256;
 const QUERIES: usize = 16;
 
@@ -52,7 +51,7 @@ pub(crate) struct TimelineQuery {
 #[derive(Debug, Clone)]
 pub(crate) struct RecorderHandle {
     pub(crate) queries: mpsc::Sender<TimelineQuery>,
-    /// Decisions as they are recorded.
+    /// Stream of recorded decisions.
     pub(crate) entries: broadcast::Sender<Arc<Entry>>,
 }
 
@@ -77,7 +76,7 @@ pub(crate) struct Recorder {
     reporter: Reporter,
     trails: EventRecorder,
     timeline: Timeline,
-    /// None while it cannot be written.
+    /// None after a failed write, until the next rewrite.
     journal: Option<Journal>,
     backoff: Backoff,
     failure_reported: bool,
@@ -93,8 +92,8 @@ struct Journal {
 }
 
 impl Recorder {
-    /// Reads the decisions of an earlier agent from the journal. Reports a journal that cannot be used, and keeps the
-    /// timeline in memory meanwhile.
+    /// Reads the decisions of an earlier agent from the journal. If the journal is unusable, reports it and keeps the
+    /// timeline in memory only.
     pub(crate) fn open(run_dir: &Path, reporter: Reporter) -> Self {
         let (queries, received) = mpsc::channel(QUERIES);
         let handle = RecorderHandle {
@@ -124,7 +123,7 @@ impl Recorder {
         self.handle.clone()
     }
 
-    /// Records decisions and replies to queries until the decisions end.
+    /// Records decisions and replies to queries until the channel is closed.
     pub(crate) async fn run(&mut self, records: &mut mpsc::Receiver<Record>) {
         loop {
             let due = self
@@ -144,16 +143,16 @@ impl Recorder {
                     Some(record) => self.record(&record),
                     None => return,
                 },
-                // Never None: the recorder has a sender itself.
+                // Never None: the recorder holds a sender.
                 Some(TimelineQuery { uid, reply }) = self.queries.recv() => {
-                    // The client may have stopped waiting.
+                    // Fails if the client has stopped waiting.
                     drop(reply.send(self.timeline.of_pod(&uid).collect()));
                 }
             }
         }
     }
 
-    /// Records the decisions that are left after the runtime has ended.
+    /// Records the remaining decisions after the end of the runtime.
     pub(crate) fn drain(&mut self, records: &mut mpsc::Receiver<Record>) {
         while let Some(record) = records.blocking_recv() {
             self.record(&record);
@@ -230,7 +229,7 @@ impl Recorder {
             }
         }
         if bad > 0 {
-            // An agent that is killed while it writes leaves one.
+            // An agent that was killed during a write leaves a truncated line.
             tracing::info!(
                 lines = bad,
                 "skipped invalid lines of the timeline's journal"
@@ -240,7 +239,7 @@ impl Recorder {
 
     fn append(&mut self, entry: &Entry) {
         let Some(journal) = &mut self.journal else {
-            // The entry is in memory, and in the journal after the next rewrite.
+            // The entry is in memory, and the next rewrite adds it to the journal.
             return;
         };
         let line = entry.line();

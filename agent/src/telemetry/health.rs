@@ -1,8 +1,8 @@
-//! The health of the agent's surroundings, as far as no metric has it: the last pod list of the kubelet and the error
-//! since, the watch on the Node, the CNI plugin on the host, the configuration in use.
+//! State of the agent's dependencies that no metric has: the kubelet's last pod list and error, the watch on the Node,
+//! the CNI plugin on the host, the configuration in use.
 //!
-//! `usher status`, `usher check` and `usher config` print it. The agent decides by it only whether a rejected token means
-//! that its DaemonSet was deleted ([`crate::kubernetes::own_daemonset`]).
+//! `usher status`, `usher check` and `usher config` print it. It affects one decision: whether a rejected token means
+//! that the agent's DaemonSet was deleted ([`crate::kubernetes::own_daemonset`]).
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -46,7 +46,7 @@ impl Health {
         }
     }
 
-    /// The API server sent the Node, or the watch on it broke.
+    /// Records that the API server sent the Node, or the error that ended the watch.
     pub(crate) fn set_node_watch(&self, error: Option<&str>) {
         let mut state = self.state();
         state.node_watched = true;
@@ -56,7 +56,7 @@ impl Health {
         }
     }
 
-    /// Whether the API server sent the Node, and the watch on it has not failed since.
+    /// Whether the API server sent the Node and the watch has not failed since.
     pub(crate) fn is_node_watched(&self) -> bool {
         let state = self.state();
         state.node_watched && state.node_watch_error.is_none()
@@ -67,7 +67,7 @@ impl Health {
         self.state().unread_namespaces = lines;
     }
 
-    /// The modes in force, and what sets them.
+    /// Records the modes in force and their sources.
     pub(crate) fn set_modes(&self, modes: &NodeModes) {
         let mut state = self.state();
         let now = Instant::now();

@@ -1,5 +1,5 @@
-//! The log filter, which an operator changes for a limited time. It reverts by itself, so that a forgotten debug filter
-//! does not fill the node's disk.
+//! The log filter. An operator changes it for a limited time, so that a forgotten debug filter does not fill the
+//! node's disk.
 //!
 //! The holder process keeps the filter that it was started with.
 
@@ -27,7 +27,7 @@ pub(crate) fn log_level() -> Option<&'static LogLevel> {
 }
 
 pub(super) fn register(base: &str, reload: Reload) {
-    // A process starts logging once.
+    // Set only once: a process does not start logging again.
     LOG_LEVEL.get_or_init(|| LogLevel::new(base, reload));
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct LogLevel {
 #[derive(Debug, Default)]
 struct State {
     changes: u64,
-    /// The filter that replaces the base, and until when.
+    /// The filter that replaces the base, and the end of its duration.
     replacement: Option<(String, Instant)>,
 }
 
@@ -103,7 +103,7 @@ impl LogLevel {
             return false;
         }
         if let Err(error) = self.reload(&self.base) {
-            // It was valid at the start.
+            // The base was valid at the start.
             tracing::error!(error = %chain(&error), "could not revert the log filter");
         }
         state.replacement = None;

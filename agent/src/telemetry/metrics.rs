@@ -90,7 +90,7 @@ pub(crate) struct Metrics {
     pub(crate) events_queued: Gauge,
     pub(crate) startup_taint_errors: Counter,
 
-    // Last: the metrics above register in it.
+    // Last field, because the metrics above register in it.
     registry: Registry,
 }
 

@@ -1,4 +1,4 @@
-//! Where a component reports what it did: metrics, health, and Events of the cluster.
+//! Bundles the outputs of a component's reports: metrics, health, and Events of the cluster.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{
     telemetry::{health::Health, metrics::Metrics},
 };
 
-/// A handle that every component has. A clone reports to the same place.
+/// A handle of every component. All clones share the same outputs.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter {
     pub(crate) metrics: Arc<Metrics>,

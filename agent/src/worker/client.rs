@@ -32,12 +32,12 @@ use usher_sys::{
 use super::pending::{Pending, PendingJobs, Purpose};
 use crate::telemetry::reporter::Reporter;
 
-/// Jobs that wait for a reply, or to be sent. Further ones fail.
+/// Jobs that are queued or wait for a reply. Further ones fail.
 const MAX_JOBS: usize = 4096;
-/// How long the worker as a whole may be late with a reply. A job that is stuck is reported before.
+/// How late a reply of the worker may be. The worker reports a stuck job before.
 const LATE: Duration = Duration::from_secs(2);
 
-/// A descriptor that goes with a job.
+/// A descriptor of a job.
 #[derive(Debug)]
 pub(crate) enum Descriptor {
     Init(Arc<Init>),
@@ -45,13 +45,13 @@ pub(crate) enum Descriptor {
     Socket(OwnedFd),
 }
 
-/// What the worker reports.
+/// A message of the worker, or its end.
 #[derive(Debug)]
 pub(crate) enum News {
     Event(Event),
-    /// The table of an earlier worker is adopted, or gone.
+    /// The table of an earlier worker was adopted, or is missing.
     Readopted(SandboxId, Result<bool, String>),
-    /// The worker has ended, and another one will follow: every table needs a reader again.
+    /// The worker has ended. Its successor must adopt every table.
     Ended,
 }
 
@@ -65,7 +65,7 @@ struct Unsent {
 pub(crate) struct Worker {
     launch: Launch,
     reporter: Reporter,
-    /// The moment that timestamps count from.
+    /// The start of the agent's timestamps.
     started: Instant,
     running: Option<ChildProcess>,
     backoff: Backoff,
@@ -73,7 +73,7 @@ pub(crate) struct Worker {
     jobs: PendingJobs,
     unsent: VecDeque<Unsent>,
     quarantine: Quarantine,
-    /// The subject of the last job of each namespace.
+    /// The subject of the last job in each namespace.
     subjects: BTreeMap<NetnsId, Subject>,
     news: VecDeque<News>,
 }
@@ -95,7 +95,7 @@ impl Worker {
         }
     }
 
-    /// Sends a job. Where that is not possible, the event of its failure follows.
+    /// Sends a job, or reports the event of its failure.
     pub(crate) fn send(
         &mut self,
         netns: NetnsId,
@@ -104,9 +104,9 @@ impl Worker {
         descriptors: Vec<Descriptor>,
     ) {
         match self.quarantine.trouble(self.now(), netns) {
-            // What is open is closed even so.
+            // Always sent, because it closes descriptors.
             Some(_) if matches!(job, Job::Forget { .. }) => {}
-            // A release needs no packet.
+            // Always sent, because a release needs no packet.
             Some(Trouble::CostlyRules)
                 if matches!(job, Job::OpenSome { .. } | Job::OpenAll { .. }) => {}
             Some(trouble) => return self.fail(&purpose, &trouble.to_string()),
@@ -137,18 +137,18 @@ impl Worker {
         self.flush();
     }
 
-    /// Adds an event that needed no job.
+    /// Queues an event that needs no job.
     pub(crate) fn report(&mut self, event: Event) {
         self.event(event);
     }
 
-    /// Drops the probes of a sandbox: they get no replies.
+    /// Drops the probes of a sandbox, which need no replies.
     pub(crate) fn cancel_probes(&mut self, sandbox: &SandboxId) {
         self.jobs
             .remove_all(|purpose| matches!(purpose, Purpose::Probe(of, _probe) if of == sandbox));
     }
 
-    /// Waits for the worker, and keeps it running. The future may be dropped at any time.
+    /// Waits for news of the worker, and keeps it running. The future may be dropped at any time.
     pub(crate) async fn next(&mut self) -> News {
         loop {
             if let Some(news) = self.news.pop_front() {
@@ -208,14 +208,14 @@ impl Worker {
         }
     }
 
-    /// Sends as much as the socket takes now.
+    /// Sends as many jobs as fit in the socket.
     fn flush(&mut self) {
         let Some(running) = &self.running else {
             return;
         };
         while let Some(first) = self.unsent.front() {
             let descriptors = first.descriptors();
-            // The next receive reports a closed socket, and waits for a full one.
+            // After an error, `next` waits until the socket is writable, or receives its end.
             if running
                 .socket
                 .send_with(&first.message, &descriptors)
@@ -290,7 +290,7 @@ impl Worker {
                 |pending| pending.netns == netns && pending.purpose.is_change(),
                 "an earlier system call in the pod's network namespace did not return in time",
             ),
-            // Its own reply follows.
+            // A late request has a reply of its own.
             false => 1,
         };
         self.reporter.metrics.late_jobs.inc_by(failed);
@@ -323,7 +323,7 @@ impl Worker {
         self.news.push_back(News::Ended);
     }
 
-    /// Fails the jobs that are overdue while no worker runs.
+    /// Fails the overdue jobs of a worker that could not be started.
     fn expire(&mut self) {
         let now = Instant::now();
         let is_due = |pending: &Pending| pending.due.is_some_and(|due| due <= now);
@@ -374,7 +374,7 @@ impl Unsent {
     }
 }
 
-/// Sends a message when the socket has room.
+/// Sends a message once the socket has room.
 async fn send_first(
     socket: &seqpacket::Connection,
     first: Option<&Unsent>,

@@ -1,9 +1,9 @@
 //! The gate of one sandbox: its table, and the copies of the SYNs that the table drops.
 //!
-//! The order matters. To arm: bind the reader of copies, then create the table, before the app starts. To release: delete
-//! the elements of the held ports, which takes the kernel a tenth of the time that the whole table takes; read the copies;
-//! inject the copy of each connection that still waits; then delete the table. The reader stays for a while, for copies
-//! of connections that were on their way.
+//! The order matters. To arm: bind the reader of copies, then create the table, before the app starts. To release:
+//! delete the elements of the held ports, which takes a tenth of the time of deleting the table; read the copies;
+//! inject the copy of each connection that still waits; delete the table. The reader stays for a while, for copies
+//! that were in flight.
 
 mod copies;
 mod opening;
@@ -38,7 +38,7 @@ pub(super) use self::copies::NodeCopies;
 use self::{copies::SandboxCopies, sender::Sender};
 use super::lanes::Lane;
 
-/// More copies in one read than an app that waits sends.
+/// More copies in one read than a waiting app sends.
 const FLOOD: usize = 512;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -58,27 +58,27 @@ pub(super) enum Error {
 
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// The moment that timestamps count from.
+    /// The start of the worker's timestamps.
     started: Instant,
     lane: Arc<Lane>,
-    /// The pod's own rules are so many that nothing is sent in its namespace.
+    /// Whether the pod's own rules are so costly that no packet may be sent in its namespace.
     is_costly: bool,
     table: Socket,
     log: Log,
     queue: Option<Queue>,
-    /// Opened after the reply to the CNI plugin, which does not need it.
+    /// Opened after the reply to the CNI plugin, so that the plugin does not wait for it.
     sender: Option<Sender>,
     copies: SandboxCopies,
     ports: Vec<u16>,
     count_only: bool,
     released: ConnectionCount,
-    /// The kernel released a port at its timeout.
+    /// Whether the kernel released a port at its timeout.
     timed_out: bool,
-    /// Connections that did not wait any more after a timeout.
+    /// Connections that were no longer waiting after a timeout.
     expired: ConnectionCount,
-    /// Copies that there was no time to inject.
+    /// Copies that were not injected for lack of time.
     not_injected: u64,
-    /// The longest wait of a released connection, until the release of its port; in observe mode of a counted one.
+    /// The longest wait of a released connection until the release of its port; in observe mode, of a counted one.
     longest: Duration,
     /// The longest wait of an expired connection.
     longest_expired: Duration,
@@ -92,7 +92,7 @@ impl Gate {
     /// Creates the table, and the sockets that release its connections.
     ///
     /// # Errors
-    /// Any [`Error`]: then there is no table.
+    /// Any [`Error`]; no table exists then.
     pub(super) fn arm(
         netns: &Netns,
         wanted: &Wanted,
@@ -112,7 +112,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Adopts the table of an earlier agent; None where there is none.
+    /// Adopts the table of an earlier agent; None if there is no table.
     pub(super) fn adopt(
         netns: &Netns,
         started: Instant,
@@ -126,7 +126,7 @@ impl Gate {
         let mut gate = match Self::open(netns, started, copies, lane) {
             Ok(gate) => gate,
             Err(error) => {
-                // As while a worker that was killed is stuck in a system call: its reader is still there.
+                // For example, a killed worker that is stuck in a system call still has the reader bound.
                 tracing::warn!(error = %chain(&error), "could not read the copies of connections that wait; released them");
                 nft::delete_table(&table)?;
                 return Ok(None);
@@ -174,7 +174,7 @@ impl Gate {
         })
     }
 
-    /// Opens the sockets that inject copies. The reply to the CNI plugin does not wait for them.
+    /// Opens the sockets that inject copies, after the reply to the CNI plugin.
     pub(super) fn open_sender(&mut self, netns: &Netns) {
         match Sender::open(netns) {
             Ok(sender) => self.sender = Some(sender),
@@ -184,11 +184,11 @@ impl Gate {
         }
     }
 
-    /// Waits for copies and keeps them. Returns whether there are more than an app that waits sends. Dropping the future
-    /// loses none.
+    /// Waits for copies and stores them. Returns whether there are more than a waiting app sends. Dropping the future
+    /// loses no copy.
     ///
     /// # Errors
-    /// When they cannot be read: without copies, connections continue with their next retransmission.
+    /// If they cannot be read: without copies, connections continue with their next retransmission.
     pub(super) async fn receive_copies(&mut self) -> Result<bool, nflog::Error> {
         let mut arrived = Vec::new();
         self.log
@@ -202,7 +202,7 @@ impl Gate {
         Ok(is_flood)
     }
 
-    /// Whether nothing was sent in the namespace because of the pod's own rules.
+    /// Whether the pod's own rules were too costly to send a packet.
     pub(super) fn is_costly(&self) -> bool {
         self.is_costly
     }
@@ -252,7 +252,7 @@ impl Gate {
     }
 }
 
-/// For log lines.
+/// A list of ports for log lines.
 fn port_list(ports: &[u16]) -> String {
     ports
         .iter()

@@ -1,4 +1,4 @@
-//! The HTTP/1.1 request of an attempt, and the outcome that its response stands for.
+//! The HTTP/1.1 request of an attempt, and its outcome.
 
 use http_body_util::Empty;
 use hyper::{
@@ -9,7 +9,7 @@ use hyper::{
 use usher_client::error_chain::chain;
 use usher_core::{quit::outcome::Outcome, recipe::step::Request};
 
-/// A sidecar's response is a status line and a few headers; more is not read.
+/// Limit of a response's head. A sidecar sends a status line and a few headers.
 pub(super) const HEAD_BYTES: usize = 16 * 1024;
 
 pub(super) fn message(
@@ -38,7 +38,7 @@ pub(super) fn outcome(status: Result<StatusCode, hyper::Error>) -> Outcome {
         Ok(status) if status.is_success() => Outcome::Accepted,
         Ok(status) => Outcome::Rejected(status.as_u16()),
         Err(error) if error.is_parse() => Outcome::Failed(chain(&error)),
-        // The connection was closed or reset with the request on its way: a process that exits does the same.
+        // The connection was closed after the request, which also happens when the process exits.
         Err(_closed) => Outcome::NoReply,
     }
 }

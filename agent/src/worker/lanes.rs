@@ -1,8 +1,8 @@
-//! Limits of jobs by network namespace and for the node, and jobs that do not return.
+//! Limits jobs by network namespace and for the node, and detects jobs that do not return.
 //!
-//! System calls in a pod's namespace run on threads of their own. A thread that does not return keeps the permits of its
-//! namespace, so that no second one follows it there, but not the node's. Whether its pod's rules are the reason depends on
-//! the thread's processor time ([`LateThread`]).
+//! System calls in a pod's namespace run on separate threads. A thread that does not return keeps the permit of its
+//! namespace, so that no other thread gets stuck there, but not the node's. Its processor time shows whether the pod's
+//! rules are the cause ([`LateThread`]).
 
 use std::{
     collections::HashMap,
@@ -29,9 +29,9 @@ use super::{replies::Replies, rules::Cache};
 
 /// Requests in one namespace at the same time.
 const REQUESTS: usize = 2;
-/// Requests at the same time, without those that are stuck. There are at most as many changes as namespaces.
+/// Requests of the node at the same time, without stuck ones. The number of namespaces limits changes.
 pub(super) const NODE: usize = 256;
-/// Namespaces with a cached check of their rules: more than a node has pods.
+/// Namespaces whose last check of rules is cached: more than a node has pods.
 const CACHED: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -50,19 +50,19 @@ pub(super) struct Lane {
     pub(super) rules: Cache,
 }
 
-/// The thread of a job, and its processor time when the job began.
+/// The thread of a job, and the thread's processor time at the start of the job.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     thread: Thread,
     cpu_time: Duration,
 }
 
-/// A job that has not returned in time. It keeps its permit.
+/// A job that has not returned within its limit. It keeps its permit.
 struct LateJob<T> {
     done: JoinHandle<T>,
     /// Empty while the job waits for a thread.
     start: Arc<OnceLock<Sample>>,
-    /// The processor time of the job at the last look.
+    /// The processor time of the job at the last check.
     seen: Duration,
     limit: Duration,
     netns: NetnsId,
@@ -70,11 +70,11 @@ struct LateJob<T> {
     lanes: Lanes,
 }
 
-/// A kind of job. Each has its own limit, so that a request that waits for its response does not delay a release.
+/// A kind of job. Each has its own limit, so that a request without a response does not delay a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Request,
-    /// A change of the table, or the packets of a release.
+    /// A change of the table, or the packets after a release.
     Change,
 }
 
@@ -98,11 +98,11 @@ impl Lanes {
         Arc::clone(lane)
     }
 
-    /// Runs system calls on a thread of their own, as soon as the limits allow. None where they do not within `limit`, or
-    /// the job panicked, or a request is late.
+    /// Runs system calls on a separate thread, as soon as the limits allow. None if they do not within `limit`, if the
+    /// job panics, or if a request is late.
     ///
-    /// A job that has not returned within `limit` and a margin is late. A late change goes on, and so does a request that
-    /// is stuck; the agent fails the jobs that wait for it.
+    /// A job that has not returned within `limit` and a margin is late. Late changes and stuck requests continue; the
+    /// agent fails the jobs that wait for them.
     #[expect(
         clippy::disallowed_methods,
         reason = "the pool's threads are meant to outlive the work: the next request finds one"
@@ -176,7 +176,7 @@ impl Sample {
 }
 
 impl<T> LateJob<T> {
-    /// Whether the thread has been in the pod's rules since the last look.
+    /// Whether the thread has spent its time in the pod's rules since the last check.
     fn is_stuck(&mut self) -> bool {
         let Some(start) = self.start.get() else {
             return false;
@@ -199,7 +199,7 @@ impl<T> LateJob<T> {
         self.lanes.replies.send(late).await;
     }
 
-    /// Waits until the job returns, and looks at its thread again and again: a thread that waited may be stuck later.
+    /// Waits until the job returns, and checks its thread periodically: a thread that was waiting may get stuck later.
     async fn end(mut self, kind: Kind) -> Option<T> {
         loop {
             if let Ok(returned) = timeout(self.limit + MARGIN, &mut self.done).await {
@@ -208,14 +208,14 @@ impl<T> LateJob<T> {
             if self.is_stuck() {
                 return self.recover().await;
             }
-            // Changes that were sent since then wait for this one.
+            // Fails the changes that arrived since the last report.
             if kind == Kind::Change {
                 self.report(kind).await;
             }
         }
     }
 
-    /// Reports the namespace as stuck, and again when the job has returned.
+    /// Reports the namespace as stuck, and as recovered when the job has returned.
     async fn recover(self) -> Option<T> {
         let netns = self.netns;
         self.lanes.report_trouble(netns, Trouble::Stuck).await;

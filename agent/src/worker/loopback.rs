@@ -15,13 +15,13 @@ use usher_sys::net::{
 
 type Place = (AddressFamily, IpAddr);
 
-/// Where sidecars listen for it: most on both, some on one of them.
+/// The addresses of sidecars' listeners: most use both, some only one.
 const LOOPBACK: [Place; 2] = [
     (AddressFamily::Inet, IpAddr::V4(Ipv4Addr::LOCALHOST)),
     (AddressFamily::Inet6, IpAddr::V6(Ipv6Addr::LOCALHOST)),
 ];
 
-/// A TCP socket in a sidecar's network namespace, and where it is to connect to.
+/// A TCP socket in a sidecar's network namespace, and the address to connect to.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -36,7 +36,7 @@ impl Socket {
     }
 }
 
-/// The places to try, in order.
+/// The addresses to try, in order.
 pub(super) const fn places() -> [Place; 2] {
     LOOPBACK
 }
@@ -50,8 +50,8 @@ pub(super) fn open(netns: &Netns, place: Place) -> Result<Socket, netns::Error> 
     Ok(Socket { fd, loopback })
 }
 
-/// Connects. On loopback the handshake is over when the system call returns, so this asks before it waits: waiting is a
-/// turn of the event loop, which takes longer than the handshake.
+/// Connects. On loopback the system call completes the handshake, so the result is checked before waiting: a turn of
+/// the event loop would take longer than the handshake.
 pub(super) async fn connect(socket: Socket, port: u16) -> io::Result<TcpStream> {
     tcp::connect(socket.fd, socket.loopback, port).await
 }

@@ -1,4 +1,4 @@
-//! Jobs that wait for the worker's reply, and what each is for.
+//! Jobs that wait for the worker's reply, and the purpose of each.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,10 +14,10 @@ use usher_core::{
     worker::message::JobId,
 };
 
-/// What a job is for: the event of its reply.
+/// The purpose of a job. It determines the event of the reply.
 #[derive(Debug, Clone)]
 pub(crate) enum Purpose {
-    /// It prepares another one.
+    /// Checks the rules before an attempt.
     Prepare(ContainerKey),
     Attempt(ContainerKey),
     Drain(ContainerKey),
@@ -51,7 +51,7 @@ impl PendingJobs {
         self.jobs.len()
     }
 
-    /// When the first reply is overdue.
+    /// The deadline of the next reply.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.first().map(|(due, _id)| *due)
     }
@@ -72,7 +72,7 @@ impl PendingJobs {
         self.jobs.insert(id, pending);
     }
 
-    /// Removes a job; None for one that has failed.
+    /// Removes a job; None if it has already failed.
     pub(super) fn take(&mut self, id: JobId) -> Option<Purpose> {
         let pending = self.jobs.remove(&id)?;
         if let Some(due) = pending.due {
@@ -81,7 +81,7 @@ impl PendingJobs {
         Some(pending.purpose)
     }
 
-    /// Removes these jobs, in the order in which they were sent.
+    /// Removes these jobs, in sending order.
     pub(super) fn take_all(&mut self, which: impl Fn(&Pending) -> bool) -> Vec<Purpose> {
         let mut ids: Vec<JobId> = self
             .jobs
@@ -122,7 +122,7 @@ impl Purpose {
         }
     }
 
-    /// The event of a failure. A probe or a change of a table has none: the deadline of the hold follows.
+    /// The event of a failure. Probes and changes of a table have none, because the hold has a deadline.
     pub(super) fn failure(&self, why: &str) -> Option<Event> {
         let why = why.to_owned();
         let event = match self.clone() {
@@ -153,7 +153,7 @@ impl Purpose {
         Some(event)
     }
 
-    /// Whether it changes a table, or looks for one. The changes of a namespace run one after the other.
+    /// Whether the job changes or adopts a table. The changes of a namespace run one after the other.
     pub(super) fn is_change(&self) -> bool {
         match self {
             Self::Arm(_)
@@ -170,7 +170,7 @@ impl Purpose {
         }
     }
 
-    /// Whether it ends with the hold of this sandbox.
+    /// Whether the job is obsolete after the release of this sandbox.
     pub(super) fn is_hold_of(&self, sandbox: &SandboxId) -> bool {
         match self {
             Self::Probe(of, _) | Self::Change(of) | Self::OpenAll(of) => of == sandbox,

@@ -1,8 +1,8 @@
 //! Readiness probes of sidecars, while connections to them wait.
 //!
-//! The kernel's socket tables show whether a port has a listener. The sidecar does not notice: a test connection would
-//! make a database proxy connect to its database. An HTTP probe goes only to a port that has a listener. Nothing else in
-//! the agent polls. The probes poll only while connections wait, and the less often the more of them run.
+//! The kernel's socket tables show whether a port has a listener. A test connection would have side effects: a
+//! database proxy would connect to its database. An HTTP probe goes only to a port with a listener. Nothing else in
+//! the agent polls. Probes poll only while connections wait, and the interval grows with the number of probes.
 
 use std::{
     sync::{
@@ -33,14 +33,14 @@ use super::{
 /// The bounds of the polling interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 const MAX_INTERVAL: Duration = Duration::from_millis(50);
-/// Each running probe adds this to the interval: 200 of them take some 5 % of a core.
+/// The interval per running probe: 200 of them take some 5 % of a core.
 const SHARE: Duration = Duration::from_micros(100);
-/// Wait after a response that is not ready.
+/// Delay after a response that is not ready.
 const NOT_READY: Duration = Duration::from_millis(10);
 /// How long a response may take.
 const RESPONSE: Duration = Duration::from_millis(500);
 
-/// Wait after a failure, as without descriptors; doubles up to the second value.
+/// Delay after a failure, for example without free descriptors; doubles up to the second value.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
@@ -69,7 +69,7 @@ impl Drop for LoadGuard {
     }
 }
 
-/// A probe that runs until it succeeds or this is dropped.
+/// A running probe. Dropping it stops the probe.
 #[derive(Debug)]
 pub(super) struct RunningProbe(AbortHandle);
 
@@ -126,7 +126,7 @@ impl Target {
         }
     }
 
-    /// Sends the request on a thread of its own: it passes the rules of the pod.
+    /// Sends the request on a separate thread, because the pod's rules may delay it.
     async fn is_ready(&self, port: u16, path: &str) -> bool {
         let request = Request {
             method: Method::Get,
@@ -147,7 +147,7 @@ impl Target {
             Some(Ok(is_ready)) => is_ready,
             Some(Err(trouble)) => {
                 self.lanes.trouble(&self.lane, trouble).await;
-                // The agent gives the hold up.
+                // The agent ends the hold.
                 std::future::pending().await
             }
             None => false,

@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 use usher_core::worker::message::Reply;
 use usher_sys::seqpacket::Connection;
 
-/// Replies that may wait until the agent reads them. Tasks wait to add more.
+/// Capacity of the queue of replies. Tasks wait while it is full.
 const WAITING: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -17,12 +17,12 @@ impl Replies {
     }
 
     pub(super) async fn send(&self, reply: Reply) {
-        // Fails only when the worker is ending.
+        // Fails only during the worker's shutdown.
         drop(self.0.send(reply).await);
     }
 }
 
-/// Sends replies until the agent is gone.
+/// Sends replies until the agent exits.
 pub(super) async fn forward(mut replies: mpsc::Receiver<Reply>, agent: &Connection) {
     while let Some(reply) = replies.recv().await {
         if agent.send_when_ready(&reply.encode(), &[]).await.is_err() {

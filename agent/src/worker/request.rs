@@ -1,7 +1,7 @@
-//! Requests and signals to one sidecar, in the worker.
+//! Requests and signals to one sidecar, sent by the worker.
 //!
-//! Everything that names the sidecar is checked right before: its init process must be alive by pidfd. The agent has
-//! checked that the namespace is the one that the container was started in, and not the host's.
+//! Each request first checks that the init process is alive by pidfd. The agent has checked that the namespace is the
+//! one that the container was started in, and not the host's.
 
 use std::{
     cell::OnceCell,
@@ -45,7 +45,7 @@ use crate::quit;
 const BODY_BYTES: usize = 256 * 1024;
 
 thread_local! {
-    /// For the requests of this thread.
+    /// The runtime for requests on this thread.
     static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
 }
 
@@ -77,7 +77,7 @@ impl Target<'_> {
                 Err(outcome) => return outcome,
             };
             let Ok(message) = http::message(request, headers) else {
-                // Not the error's own text: a value in it may be a secret.
+                // Without the error's own text, in which a value may be a secret.
                 let why = "a header cannot be made of the variable's value";
                 return Outcome::Failed(why.to_owned());
             };
@@ -141,9 +141,8 @@ impl Target<'_> {
         Err(Outcome::Refused)
     }
 
-    /// Headers with values from the environment of the sidecar's init process. Only that process receives them. Whose
-    /// memory this is may delay the read for as long as it likes
-    /// ([userfaultfd(2)](https://man7.org/linux/man-pages/man2/userfaultfd.2.html)).
+    /// Headers with values from the environment of the sidecar's init process, for that process only. The process can
+    /// delay the read for any time ([userfaultfd(2)](https://man7.org/linux/man-pages/man2/userfaultfd.2.html)).
     fn headers(
         &self,
         proc: &ProcRoot,
@@ -155,7 +154,7 @@ impl Target<'_> {
             Err(error) => Some(Err(chain(&error))),
         };
         let headers: Vec<_> = wanted.iter().filter_map(value).collect::<Result<_, _>>()?;
-        // What was read was the sidecar's if it is alive by now.
+        // Checked after the read: if the sidecar is alive now, the values are its own.
         match pidfd::is_alive(self.pidfd.as_fd()) {
             true => Ok(headers),
             false => Ok(Vec::new()),
@@ -176,7 +175,7 @@ pub(super) fn signal(
         return Outcome::Gone;
     }
     let signalled = with_runtime(|runtime| {
-        // A pidfd is registered with a runtime when it is opened.
+        // Opening a pidfd registers it with the current runtime.
         let _entered = runtime.enter();
         match container::named_process(proc, key, cgroup, process) {
             Ok(Some(process)) => quit::signal(&process, signal),
@@ -211,7 +210,7 @@ pub(super) fn is_ready(netns: &Netns, request: &Request, timeout: Duration) -> b
     block_on(timeout, ready) == Ok(Some(true))
 }
 
-/// Sends a request, and reads of the response what `read` takes.
+/// Sends a request, and reads the response with `read`.
 async fn exchange<T, Read: Future<Output = T>>(
     stream: TcpStream,
     message: hyper::Request<Empty<Bytes>>,
@@ -226,12 +225,12 @@ async fn exchange<T, Read: Future<Output = T>>(
     tokio::select! {
         biased;
         response = &mut response => response,
-        // Polling the connection is what moves the bytes; it may end with the response in hand.
+        // Polling the connection moves the bytes. It may end before the response is processed.
         _closed = connection => response.await,
     }
 }
 
-/// Drops the lists of a JSON value, so that it fits into a message. No version is in a list.
+/// Drops the lists of a JSON value, so that it fits in a message. The version is in no list.
 fn drop_lists(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Array(list) => list.clear(),

@@ -1,7 +1,7 @@
-//! Checks how many rules of its own a pod's namespace evaluates for one packet, before the worker sends one there.
+//! Checks the cost of the pod's own rules before the worker sends a packet in its namespace.
 //!
-//! A thread that is stuck in the kernel takes a processor that no other thread gets. The worker contains that, but a node
-//! has few processors, and a few such pods would take them all.
+//! A thread that is stuck in the kernel occupies a processor completely. The worker tolerates stuck threads, but a few
+//! such pods would occupy all processors of a node.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,15 +14,15 @@ use usher_sys::net::{
     nft::{self, Cost, NftError},
 };
 
-/// The last check of a namespace. Every change of its rules makes another generation.
+/// The last check of a namespace. Every change of nftables rules increments the generation.
 #[derive(Debug, Default)]
 pub(super) struct Cache(Mutex<Option<Cost>>);
 
 impl Cache {
-    /// Reads the rules of the namespace where they have changed since the last check. Rules that cannot be read count as
-    /// cheap: the worker is made to be stuck.
+    /// Reads the rules of the namespace if they have changed since the last check. Unreadable rules count as cheap,
+    /// because the worker tolerates stuck threads.
     ///
-    /// To close the socket that is returned may wait for changes of rules. Do that when the packet is sent.
+    /// Closing the returned socket may wait for changes of rules, so close it after the packet is sent.
     pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
         let socket = match netns.netlink(Protocol::Netfilter) {
             Ok(socket) => socket,
@@ -48,7 +48,7 @@ impl Cache {
             return Ok(known);
         }
         let mut cost = nft::cost(socket)?;
-        // They have no generation: what is added after this check is for the deadline.
+        // They have no generation: rules that are added later are left to the deadline.
         match iptables::evaluations(netns) {
             Ok(legacy) => cost.evaluations = cost.evaluations.saturating_add(legacy),
             Err(error) => {

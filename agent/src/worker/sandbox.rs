@@ -1,4 +1,4 @@
-//! The holds: one task for each sandbox, which executes the agent's orders one after the other.
+//! The holds: one task for each sandbox, which executes the agent's orders in sequence.
 
 use std::{
     collections::HashMap,
@@ -31,8 +31,8 @@ use super::{
 
 /// How long copies are read after the ports are released.
 const LINGER: Duration = Duration::from_millis(20);
-/// Wait after a flood of copies. A copy that finds no room meanwhile is lost, and its connection continues with its next
-/// retransmission.
+/// Delay after a flood of copies. Copies that do not fit in the buffer are lost, and their connections continue with
+/// the next retransmission.
 const PAUSE: Duration = Duration::from_millis(2);
 const LOST: &str = "the worker lost the sockets of the hold";
 
@@ -50,13 +50,13 @@ pub(super) struct Sandboxes {
 struct Sandbox {
     id: SandboxId,
     started: Instant,
-    /// Its namespace, and where its system calls run.
+    /// The sandbox's namespace, and the limits of its system calls.
     place: Target,
     load: Load,
     copies: NodeCopies,
     gate: Option<Gate>,
     probes: Vec<RunningProbe>,
-    /// The pod's own rules are too many.
+    /// Whether the pod's own rules are too costly.
     is_costly: bool,
     is_reported: bool,
 }
@@ -73,7 +73,7 @@ impl Sandboxes {
         }
     }
 
-    /// Passes an order to the task of its sandbox. The first one of a sandbox comes with its namespace.
+    /// Passes an order to the task of its sandbox. The first order of a sandbox carries its namespace.
     pub(super) async fn order(
         &mut self,
         id: JobId,
@@ -116,7 +116,7 @@ impl Sandboxes {
         }
     }
 
-    /// Nothing is held in the sandbox.
+    /// Replies to an order for a sandbox in which nothing is held.
     async fn without_task(&self, id: JobId, sandbox: SandboxId, job: Job) {
         let reply = match job {
             Job::OpenAll { .. } => Reply::Opened {
@@ -151,7 +151,7 @@ impl Sandbox {
                     self.execute(id, job).await;
                     self.report_trouble().await;
                 }
-                // The worker is ending; the next one adopts the table.
+                // The worker is shutting down. Its successor adopts the table.
                 None => return,
             }
         }
@@ -163,7 +163,7 @@ impl Sandbox {
     async fn read(&mut self, read: Result<bool, nflog::Error>) {
         match read {
             Ok(false) => {}
-            // The other pods' turn.
+            // Lets the tasks of other pods run.
             Ok(true) => tokio::time::sleep(PAUSE).await,
             Err(error) => {
                 tracing::warn!(sandbox = %self.id, error = %chain(&error), "could not read the copies of waiting connections; released the sandbox");
@@ -192,7 +192,7 @@ impl Sandbox {
                 let opened = self
                     .change(move |gate, netns| gate.open_some(netns, &ports))
                     .await;
-                // Where a port cannot be released, deleting the table releases all.
+                // If a port cannot be released, deleting the table releases all ports.
                 if matches!(opened, Some(Err(_))) {
                     self.open_all().await;
                 }
@@ -208,7 +208,7 @@ impl Sandbox {
                 self.change(move |gate, _netns| gate.mend(&wanted)).await;
                 self.reply(Reply::Done { id }).await;
             }
-            // They are not about a sandbox, or end it.
+            // Not about a sandbox, or handled before.
             Job::Check
             | Job::Request { .. }
             | Job::Query { .. }
@@ -218,7 +218,7 @@ impl Sandbox {
         }
     }
 
-    /// After the reply to the order: the agent fails those that are left.
+    /// Called after the reply to the order, because the agent then fails the remaining jobs of the namespace.
     async fn report_trouble(&mut self) {
         if self.is_costly && !mem::replace(&mut self.is_reported, true) {
             let Target { lane, lanes, .. } = &self.place;
@@ -253,23 +253,23 @@ impl Sandbox {
         Ok(Some(remains))
     }
 
-    /// Releases everything and reports it. Without a gate this succeeds at once.
+    /// Releases everything and reports it. Succeeds without a gate.
     async fn open_all(&mut self) {
         self.probes.clear();
         let result = match self.gate.is_some() {
             true => self.release().await,
             false => Ok(Tally::default()),
         };
-        // Close the sockets before the reply: the engine may arm the sandbox again.
+        // Close the sockets before the reply, after which the engine may arm the sandbox again.
         self.close().await;
         let sandbox = self.id.clone();
         self.reply(Reply::Opened { sandbox, result }).await;
     }
 
-    /// Closes the sockets of the gate on another thread: the kernel waits then until it has removed the table, and for that
-    /// until every processor has left what it is doing in the kernel
-    /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). Another
-    /// pod can make that take seconds.
+    /// Closes the sockets of the gate on another thread. Closing waits until the kernel has removed the table, and
+    /// thus until every processor has left the kernel
+    /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). Another pod
+    /// can delay that for seconds.
     #[expect(
         clippy::disallowed_methods,
         reason = "the pool's threads are meant to outlive the work"
@@ -282,7 +282,7 @@ impl Sandbox {
     async fn release(&mut self) -> Result<Tally, String> {
         let opened = self.change(Gate::open_all).await;
         let opened = opened.ok_or(LOST)?.map_err(|error| chain(&error))?;
-        // Connections that were on their way when the ports were released.
+        // For connection attempts that were in flight during the release of the ports.
         let end = tokio::time::sleep(LINGER);
         tokio::pin!(end);
         loop {
@@ -298,7 +298,7 @@ impl Sandbox {
         }
     }
 
-    /// Runs system calls with the gate. Without one, nothing happens.
+    /// Runs system calls with the gate; None without a gate.
     async fn change<T: Send + 'static>(
         &mut self,
         change: impl FnOnce(&mut Gate, &Netns) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! The worker's main loop: receives jobs until the agent is gone.
+//! The worker's main loop: receives jobs until the agent exits.
 
 use std::{
     io,
@@ -31,9 +31,9 @@ use super::{
 };
 use crate::args::WorkerArgs;
 
-/// One for each request, and one for each pod that has its table changed or is stuck.
+/// One thread for each request, and one for each pod whose table is being changed or is stuck.
 const THREADS: usize = NODE + 1024;
-/// Most of it is never touched.
+/// Virtual size; most pages stay unused.
 const STACK: usize = 512 * 1024;
 
 const NO_DESCRIPTORS: &str = "the worker process has no descriptors left";
@@ -46,15 +46,15 @@ struct Server {
     replies: Replies,
 }
 
-/// Works until the agent at the other end of standard input is gone.
+/// Serves the agent at the other end of standard input until it exits.
 #[expect(
     clippy::exit,
     reason = "the end of main would wait for threads that are stuck"
 )]
 pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
-    // Also a worker that is stopped ends with the agent.
+    // A stopped worker also ends with the agent.
     prctl::set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
-    // The event loop's priority is inherited.
+    // The worker inherits the event loop's priority.
     priority::reset().context("resetting the priority")?;
     let stdin = io::stdin().as_fd().try_clone_to_owned();
     let stdin = stdin.context("duplicating standard input")?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
         .build()
         .context("starting the runtime")?;
     runtime.block_on(serve(stdin, args.proc.clone()))?;
-    // Without waiting for threads that are stuck.
+    // Does not wait for stuck threads.
     process::exit(0)
 }
 
@@ -110,7 +110,7 @@ impl Server {
         let Order { id, netns, job } = order;
         let mut descriptors = descriptors.into_iter();
         match job {
-            // The check before each request is all.
+            // This job consists of the check only.
             Job::Check => {
                 if let Some(netns) = namespace(netns, descriptors.next()) {
                     self.run(netns, CALLS, |_netns| (), |_done| None);
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// Runs system calls that send packets in a namespace, once its rules are checked.
+    /// Checks the rules of a namespace, then runs system calls that send packets there.
     fn run<T: Send + 'static>(
         &self,
         netns: Netns,
@@ -221,7 +221,7 @@ impl Server {
             };
             let done = match lanes.run(&lane, Kind::Request, limit, checked).await {
                 Some(Ok(done)) => Some(done),
-                // The agent fails all jobs of the namespace.
+                // The agent fails all jobs of the namespace after this reply.
                 Some(Err(trouble)) => return lanes.trouble(&lane, trouble).await,
                 None => None,
             };
@@ -231,28 +231,28 @@ impl Server {
         });
     }
 
-    /// The namespace of a prepared socket. Without `CAP_NET_ADMIN` the kernel does not return it, but that of the process
-    /// has the same identity, which no other namespace takes while the socket is open.
+    /// The namespace of a prepared socket. Without `CAP_NET_ADMIN` the kernel does not return it. The namespace of the
+    /// process has the same identity, which cannot be reused while the socket is open.
     fn namespace_of(&self, socket: &OwnedFd, pid: Pid) -> Option<Netns> {
         Netns::of_socket(socket)
             .or_else(|_| Netns::of_process(&self.proc, pid))
             .ok()
     }
 
-    /// An order without its descriptors: the process has no more of them.
+    /// Fails an order without its descriptors: the process has none left.
     async fn fail(&self, id: JobId) {
         let outcome = Outcome::Failed(NO_DESCRIPTORS.to_owned());
         self.replies.send(Reply::Attempted { id, outcome }).await;
     }
 }
 
-/// The reply to an attempt that may not have got a thread in time.
+/// The reply to an attempt. Without an outcome, the attempt got no thread in time.
 fn attempted(id: JobId, outcome: Option<Outcome>) -> Option<Reply> {
     let outcome = outcome.unwrap_or(Outcome::TimedOut);
     Some(Reply::Attempted { id, outcome })
 }
 
-/// The namespace of an order, if its descriptor is of it.
+/// The namespace of an order, if the descriptor matches its id.
 fn namespace(id: NetnsId, descriptor: Option<OwnedFd>) -> Option<Netns> {
     let netns = Netns::from_fd(descriptor?).ok()?;
     (netns.id() == id).then_some(netns)

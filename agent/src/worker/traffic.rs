@@ -1,8 +1,8 @@
-//! Samples of what clients send to the pods of apps whose stop signals wait.
+//! Samples what clients send to the pods of apps with a held stop signal.
 //!
-//! The worker keeps a meter for each app from one sample to the next, with a netlink socket for the notifications of ended
-//! sockets. It is dropped when no sample has been requested for a while, as the socket keeps the pod's namespace alive. No
-//! packet is sent, so the pod's rules are not in the way.
+//! The worker keeps a meter for each app between samples, with a netlink socket for the notifications of ended
+//! sockets. It drops the meter when no sample is requested for a while, because the socket keeps the pod's namespace
+//! alive. A sample sends no packet, so the pod's rules cannot delay it.
 
 use std::{
     collections::HashMap,
@@ -38,9 +38,9 @@ use super::{
     replies::Replies,
 };
 
-/// A meter without a request for this time is dropped. The agent requests two samples a second.
+/// A meter without a request for this long is dropped. The agent requests two samples a second.
 const IDLE: Duration = Duration::from_secs(5);
-/// Connections that one meter, and all meters of the node, keep from one sample to the next.
+/// Connections that one meter keeps between samples, and the limit for all meters of the node.
 const APP: usize = 4096;
 const NODE: usize = 32 * 1024;
 
@@ -59,11 +59,11 @@ struct Request {
     status_ports: Vec<u16>,
 }
 
-/// What the meters share.
+/// State that the meters share.
 #[derive(Debug, Clone)]
 struct Node {
     proc: ProcRoot,
-    /// Connections that all meters keep.
+    /// Number of connections that all meters keep.
     known: Arc<AtomicUsize>,
 }
 
@@ -73,7 +73,7 @@ struct App {
     sockets: Sockets,
     ended: EndedSockets,
     meter: Meter,
-    /// The part of [`Node::known`] that is this meter's.
+    /// This meter's part of [`Node::known`].
     known: usize,
     node: Node,
 }
@@ -102,7 +102,7 @@ impl Traffic {
         }
     }
 
-    /// Samples the traffic of an app. The first sample only begins the measurement.
+    /// Samples the traffic of an app. The first sample only starts the measurement.
     pub(super) fn sample(
         &mut self,
         id: JobId,
@@ -122,12 +122,12 @@ impl Traffic {
             netns,
             status_ports,
         };
-        // Fails only when the task has panicked; the agent's deadline of the job follows.
+        // Fails only when the task has panicked; the job then reaches the agent's deadline.
         drop(requests.send(request));
     }
 }
 
-/// Makes the samples of one app, one after the other.
+/// Takes the samples of one app in sequence.
 async fn run(mut requests: UnboundedReceiver<Request>, node: Node, lanes: Lanes, replies: Replies) {
     let mut app = None;
     while let Some(request) = next(&mut requests).await {
@@ -158,13 +158,13 @@ async fn run(mut requests: UnboundedReceiver<Request>, node: Node, lanes: Lanes,
     }
 }
 
-/// The next request; None when none comes for a while.
+/// The next request; None after the idle time.
 async fn next(requests: &mut UnboundedReceiver<Request>) -> Option<Request> {
     if let Ok(request) = timeout(IDLE, requests.recv()).await {
         return request;
     }
     requests.close();
-    // It came at the last moment.
+    // A request may have arrived just before the close.
     requests.try_recv().ok()
 }
 
@@ -173,7 +173,7 @@ impl App {
         let pid = Pid(process::id().cast_signed());
         let own = Netns::of_process(&node.proc, pid)?;
         let addresses = Links::open(&own)?.addresses()?;
-        // Before the first list, so that no end is missed.
+        // Opened before the first list, so that no ended socket is missed.
         let ended = EndedSockets::open(netns)?;
         Ok(Self {
             sockets: Sockets::open(netns)?,

@@ -19,7 +19,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Whether the state is final until something changes.
+    /// Whether the state stays until the next change.
     pub(super) const fn is_settled(&self) -> bool {
         match self {
             Self::Installed { .. } | Self::Failed { .. } | Self::Unwanted => true,

@@ -1,7 +1,7 @@
 //! The strategic merge patch that makes a DaemonSet's agents run `--leave`.
 //!
-//! It sets the variable for that, and mounts the parent of the run directory: a container can empty a mount point, but
-//! not remove it. The patched pods run for seconds.
+//! It sets the variable of `--leave`, and mounts the parent of the run directory, because a container can empty a mount
+//! point but not remove it. The patched pods run only for seconds.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(super) fn leaves(spec: &PodSpec, container: &str) -> bool {
     agent.is_some_and(|agent| variable(agent, VARIABLE) == Some("true"))
 }
 
-/// The patch; None where the DaemonSet has it.
+/// The patch; None if the DaemonSet already has it.
 pub(super) fn plan(daemonset: &DaemonSet, container: &str) -> Result<Option<Value>, Error> {
     let spec = daemonset.spec.as_ref();
     let pod = spec.and_then(|spec| spec.template.spec.as_ref());
@@ -74,12 +74,12 @@ struct Run {
 }
 
 impl Run {
-    /// None where it is not a directory of the host, or one right below `/`: the agent must not mount the host's root.
+    /// None if it is not a hostPath, or is directly below `/`: the agent must not mount the host's root.
     fn find(pod: &PodSpec, agent: &Container) -> Option<Self> {
         let mount = variable(agent, RUN_DIR_VARIABLE).unwrap_or(RUN_DIR);
         let mounts = agent.volume_mounts.iter().flatten();
         let volume = &mounts.clone().find(|other| other.mount_path == mount)?.name;
-        // Another mount of the volume would change, too.
+        // The patch would also change another mount of the volume.
         let users = mounts.filter(|other| other.name == *volume).count();
         let volumes = pod.volumes.as_deref().unwrap_or_default();
         let host = volumes.iter().find(|other| other.name == *volume)?;

@@ -1,4 +1,4 @@
-//! The progress of the rollout: which nodes are clean, and why the others are not.
+//! The progress of the rollout: clean nodes, and the reasons for the others.
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -15,7 +15,7 @@ pub(super) struct Lagging {
 }
 
 impl Lagging {
-    /// Where the nodes are unknown.
+    /// For a cause that concerns all nodes.
     pub(super) fn everywhere(why: &str) -> Self {
         Self {
             node: "(all)".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn selector(daemonset: &DaemonSet) -> String {
     pairs.join(",")
 }
 
-/// Compares the pods with the number of nodes that need one.
+/// Compares the pods with the number of nodes that should have one.
 pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rollout {
     let metadata = &daemonset.metadata;
     let status = daemonset.status.as_ref();
@@ -94,7 +94,7 @@ fn is_leaving(pod: &Pod, container: &str) -> bool {
     !is_going && spec.is_some_and(|spec| patch::leaves(spec, container))
 }
 
-/// Why the node of this pod is not clean; None where it is.
+/// Why a pod's node is not clean; None if it is.
 fn why_not(pod: &Pod, container: &str) -> Option<String> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     if pod.metadata.deletion_timestamp.is_some() {
@@ -131,7 +131,7 @@ fn why_not(pod: &Pod, container: &str) -> Option<String> {
     }
 }
 
-/// Why a container does not run.
+/// Why a container is not running.
 fn reason(status: &ContainerStatus) -> Option<String> {
     let state = status.state.as_ref()?;
     if let Some(waiting) = &state.waiting {

@@ -1,6 +1,6 @@
-//! One request for one Event, and the meaning of its response.
+//! Posts one Event, and interprets the response.
 //!
-//! The status and `Retry-After` decide: with 429 the API server sends `Retry-After` also where the body is no `Status`.
+//! The status and `Retry-After` decide: with 429 the API server sends `Retry-After` even if the body is no `Status`.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST: usize = 64 * 1024;
 /// Characters of the response in the error message.
 const QUOTED: usize = 512;
-/// In the response where a namespace is being deleted.
+/// Part of the response if the namespace is being deleted.
 const TERMINATING: &str = "NamespaceTerminating";
-/// In the response where usher's role lacks a permission. Quotas and admission policies use other words. An API server
-/// that has just started responds like this to every client for some 100 ms, until it has read the roles
+/// Part of the response if usher's role lacks a permission. Quotas and admission policies use other words. For some 100
+/// ms after its start, an API server sends this response to every client, until it has read the roles
 /// ([ForbiddenMessage](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go)).
 const NO_RIGHT: [&str; 2] = [
     r#"cannot create resource \"events\""#,
@@ -31,7 +31,7 @@ const NO_RIGHT: [&str; 2] = [
 pub(super) struct Error {
     pub(super) result: ApiResult,
     pub(super) why: String,
-    /// The server rejects it, and would reject it again.
+    /// Whether the server would also reject a retry.
     pub(super) is_refusal: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn post(client: &Client, event: &ApiRequest) -> Result<(), Erro
         let response = client.send(request).await?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LONGEST).collect().await;
-        // The status is enough where the body breaks off.
+        // For a truncated body the status suffices.
         let body = body.map_or_else(|_broken| Bytes::new(), Collected::to_bytes);
         Ok((head, body))
     };
@@ -90,9 +90,9 @@ fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) ->
     };
     match status {
         status if status.is_success() => ApiResult::Accepted,
-        // An earlier attempt created it, and its response was lost; or an earlier agent did.
+        // The Event exists: an earlier attempt's response was lost, or an earlier agent created it.
         StatusCode::CONFLICT if create => ApiResult::Accepted,
-        // The namespace is gone, or the Event has expired.
+        // The namespace was deleted, or the Event has expired.
         StatusCode::NOT_FOUND => ApiResult::Gone,
         StatusCode::FORBIDDEN if body.contains(TERMINATING) => ApiResult::Gone,
         StatusCode::FORBIDDEN if NO_RIGHT.iter().any(|words| body.contains(words)) => {
@@ -115,7 +115,7 @@ mod tests {
     fn meaning_of_each_response() {
         let mut headers = HeaderMap::new();
         let terminating = r#"{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
-        // As recorded from an API server 1.36.
+        // Recorded from an API server 1.36.
         let no_right = r#"{"kind":"Status","message":"events.events.k8s.io is forbidden: User \"system:serviceaccount:usher:usher\" cannot create resource \"events\" in API group \"events.k8s.io\" in the namespace \"shop\"","code":403}"#;
         let no_patch = no_right.replace("create", "patch");
         let quota = r#"{"message":"events.events.k8s.io \"a\" is forbidden: exceeded quota: cannot-create","code":403}"#;

@@ -10,7 +10,7 @@ use usher_core::{metric::value::RunFile, settings::overrides::NamespaceValues};
 
 use crate::telemetry::metrics::Metrics;
 
-/// Namespaces that are kept. One more replaces the least recently used one.
+/// Capacity. A further Namespace replaces the least recently used one.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug)]
@@ -18,10 +18,10 @@ pub(super) struct Cache {
     run_dir: PathBuf,
     metrics: Arc<Metrics>,
     values: BTreeMap<String, Kept>,
-    /// When each was used, as a number that grows.
+    /// Counter value of each Namespace's last use.
     used: BTreeMap<String, u64>,
     uses: u64,
-    /// The values are in the run directory.
+    /// Whether the run directory has the current values.
     is_saved: bool,
 }
 
@@ -48,7 +48,7 @@ impl Cache {
         Some(values.into())
     }
 
-    /// Keeps the values of a Namespace, and saves them where they changed.
+    /// Stores the values of a Namespace, and saves changed ones.
     pub(super) fn keep(&mut self, name: &str, values: Kept) -> NamespaceValues {
         self.note_use(name);
         let is_changed = self.values.get(name) != Some(&values);
@@ -69,7 +69,7 @@ impl Cache {
         self.used.insert(name.to_owned(), self.uses);
     }
 
-    /// Removes the Namespace that was not used for the longest time.
+    /// Removes the least recently used Namespace.
     fn evict(&mut self) {
         let used = |name: &String| self.used.get(name).copied().unwrap_or_default();
         let oldest = self.values.keys().min_by_key(|name| used(name)).cloned();
@@ -133,7 +133,7 @@ mod tests {
     fn one_too_many_replaces_the_least_recently_used_one_only() {
         let dir = tempfile::tempdir().unwrap();
         let mut cache = Cache::load(dir.path().to_owned(), Arc::new(Metrics::new()));
-        // As after a restart: no Namespace has been used yet.
+        // As after a restart, when no Namespace has been used.
         cache.values = (0..CAPACITY)
             .map(|number| (format!("ns-{number}"), opted_out()))
             .collect();

@@ -7,16 +7,16 @@ use std::{
 
 use usher_core::kube_event::NodeCondition;
 
-/// Failures in a row before an Event: an API server that has just started rejects every request for a moment.
+/// Consecutive failures before an Event. Fewer occur when an API server has just started and rejects every request.
 const WORTH_AN_EVENT: u32 = 3;
-/// The engine retries a Namespace that is in use within 60 s. An older failure is of a Namespace without pods.
+/// The engine retries a Namespace that is in use within 60 s, so an older failure belongs to a Namespace without pods.
 const STALE: Duration = Duration::from_secs(150);
 
 /// The failing requests, by Namespace.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     failing: BTreeMap<String, Failing>,
-    /// The Event of the current failure has been sent.
+    /// Whether the Event of the current failures was sent.
     is_reported: bool,
 }
 
@@ -29,14 +29,14 @@ struct Failing {
 }
 
 impl Unread {
-    /// A request succeeded. Whether earlier ones for this Namespace had failed.
+    /// Records a success. Returns whether the previous request for this Namespace had failed.
     pub(super) fn succeeded(&mut self, name: &str) -> bool {
         let was_failing = self.failing.remove(name).is_some();
         self.is_reported &= !self.failing.is_empty();
         was_failing
     }
 
-    /// A request failed. Gives the number of failures in a row, and the condition to report, if any.
+    /// Records a failure. Returns the number of failures in a row, and the condition to report, if any.
     pub(super) fn failed(
         &mut self,
         now: Instant,
@@ -78,7 +78,7 @@ impl Unread {
     }
 }
 
-/// What applies to the pods of a Namespace that cannot be read.
+/// The consequence for the pods of a Namespace that cannot be read.
 pub(super) const fn effect(has_last_values: bool) -> &'static str {
     if has_last_values {
         "its last known annotations apply"

@@ -25,7 +25,7 @@ use crate::{
     telemetry::decision_log::TimelineQuery,
 };
 
-/// How long the event loop may take to reply. It replies from its state, without waiting for anything.
+/// Timeout of the event loop's reply. It replies from memory and waits for nothing.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn routes() -> Router<Admin> {

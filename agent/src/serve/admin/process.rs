@@ -63,7 +63,7 @@ async fn reset_log() -> Response {
     document(level)
 }
 
-/// In the text format: JSON has no infinity.
+/// In the text format, because JSON has no infinity.
 async fn metrics(State(admin): State<Admin>) -> Response {
     let is_ready = admin.readiness.waits().is_empty();
     admin.metrics.ready.set(is_ready.into());

@@ -1,4 +1,4 @@
-//! Streams decisions as the recorder records them.
+//! Streams decisions to clients when the recorder records them.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,14 +16,14 @@ use usher_core::{admin::WatchLine, decision::timeline::Entry};
 
 use super::Admin;
 
-/// Readers at the same time. Each has a connection; they share the buffer of entries.
+/// Most readers at the same time. Each has a connection; they share the buffer of entries.
 const READERS: usize = 16;
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/v1/watch", get(watch))
 }
 
-/// Lines of JSON: a timeline entry each, or the number of entries that a slow reader missed.
+/// Streams lines of JSON: timeline entries, and the number of entries that a slow reader missed.
 async fn watch(State(admin): State<Admin>) -> Response {
     if admin.recorder.entries.receiver_count() >= READERS {
         let text = format!("too many readers: {READERS} watch already\n");

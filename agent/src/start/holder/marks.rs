@@ -52,7 +52,7 @@ impl Loop {
         let (Some(bundle), Some(root)) = (descriptors.next(), descriptors.next()) else {
             return self.send(News::unable(container, "the order has no descriptors"));
         };
-        // Before the mark: an exec that follows the mark belongs to this container.
+        // Insert before the mark, so that an exec right after the mark belongs to this container.
         let volumes = Vec::new();
         self.holder.mark(container.clone(), limit);
         self.places
@@ -78,7 +78,7 @@ impl Loop {
         for volume in descriptors {
             match self.group.mark(Mark::Mount, volume.as_fd()) {
                 Ok(()) => place.volumes.push(volume),
-                // A program on this volume starts unheld, and the agent reports it.
+                // A program on this volume starts unheld, and the agent reports that.
                 Err(error) => {
                     tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
                 }
@@ -86,7 +86,7 @@ impl Loop {
         }
     }
 
-    /// Removes the marks of a container, of which no other exec is to be held. The hold of its start continues.
+    /// Removes the marks of a container, whose other execs are not held. The hold of its start continues.
     pub(super) fn remove_marks(&mut self, container: &ContainerId) {
         let Some(place) = self.places.get_mut(container) else {
             return;
@@ -104,7 +104,7 @@ impl Loop {
     /// Releases a start, then removes its marks.
     ///
     /// # Errors
-    /// When the reply failed: the kernel releases the start when this process ends.
+    /// If the reply fails. This process then exits, and the kernel releases the start.
     pub(super) fn release(
         &mut self,
         released: Released<Waiting>,
@@ -127,7 +127,7 @@ impl Loop {
 
     pub(super) fn unmark(&self, kind: Mark, descriptor: &OwnedFd) {
         if let Err(error) = self.group.unmark(kind, descriptor.as_fd()) {
-            // The mark ends with its file system.
+            // The kernel removes the mark with its file system.
             tracing::debug!(error = %chain(&error), "could not remove a mark; the holder allows every exec there");
         }
     }

@@ -1,8 +1,8 @@
-//! Stop signals that wait: the runtime's `kill` command opens the container's state, and the open waits.
+//! Held stop signals: the runtime's `kill` command opens the container's state, and the holder delays the open.
 //!
-//! The group of opens is not that of execs: a fault of one does not concern the other. Nothing is opened here but
-//! `/proc/PID/cmdline`. When a stop signal waits, the mark is removed: every other command of the runtime continues
-//! without a question.
+//! Opens and execs have separate groups, so that a failure of one does not affect the other. The only file opened here
+//! is `/proc/PID/cmdline`. Once a stop signal waits, the mark is removed, so that the runtime's other commands are not
+//! delayed.
 
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,7 @@ impl Stops {
         self.gate.next_due()
     }
 
-    /// Releases everything. Returns how many stop signals waited.
+    /// Releases all stop signals. Returns the number of those that waited.
     pub(super) fn end(&mut self, now: Timestamp) -> usize {
         let released = self.gate.end(now);
         released.iter().filter(|one| one.held.is_some()).count()
@@ -75,12 +75,12 @@ impl Stops {
         if let (Some(group), Some(directory)) = (&self.group, self.marked.remove(container))
             && let Err(error) = group.unmark(Mark::Directory, directory.as_fd())
         {
-            // The mark ends with its directory.
+            // The kernel removes the mark with its directory.
             tracing::debug!(%container, error = %chain(&error), "could not remove the mark of a runtime's state");
         }
     }
 
-    /// Replies to every open in the queue, or holds it. Returns the containers with a stop signal that waits now.
+    /// Replies to each open in the queue, or holds it. Returns the containers whose stop signal is now held.
     fn reply(&mut self, now: Timestamp) -> Result<Vec<ContainerId>, fanotify::Error> {
         let Self { group, gate, .. } = self;
         let Some(group) = group else {
@@ -120,7 +120,7 @@ impl Loop {
             return self.send(News::stop_unable(container, "the order has no descriptor"));
         };
         if self.stops.gate.is_held(&container) {
-            // The grace period of the deletion differs from that of the pod's spec.
+            // Updates the limit: the deletion's grace period differs from that of the pod's spec.
             self.stops.gate.arm(container.clone(), limit);
             return self.send(News::StopArmed { container });
         }
@@ -130,7 +130,7 @@ impl Loop {
         }
     }
 
-    /// An error ends the process, so that no command of the runtime waits for it.
+    /// After an error the process exits, so that the kernel releases the runtime's commands.
     pub(super) fn reply_to_opens(&mut self) -> anyhow::Result<()> {
         let now = self.now();
         let held = self.stops.reply(now).context("replying to an open")?;
@@ -161,7 +161,7 @@ impl Loop {
 
     fn stop_released(&mut self, released: Released<Waiting>, at_limit: bool) -> anyhow::Result<()> {
         let Released { container, held } = released;
-        // Before the reply: the command that continues must not meet the mark.
+        // Before the reply, so that the command does not open a marked directory again.
         self.stops.unmark(&container);
         let replied = match (held, &self.stops.group) {
             (Some((open, held)), Some(group)) => group.allow(open).map(|()| Some(held)),

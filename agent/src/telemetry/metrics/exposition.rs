@@ -1,6 +1,6 @@
-//! The text formats of metrics: OpenMetrics for clients that accept it, else Prometheus' older format.
+//! The text formats of metrics: OpenMetrics for clients that accept it, otherwise Prometheus' older format.
 //!
-//! They differ in the lines before the samples: OpenMetrics has the names of counters without `_total` there, adds units,
+//! They differ in the lines before the samples: OpenMetrics omits the suffix `_total` of counters there, adds units,
 //! and marks the end ([the formats](https://prometheus.io/docs/instrumenting/exposition_formats/)).
 
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// A line in the older format; None for lines that it does not have.
+/// Converts a line to the older format; None for lines that it lacks.
 fn older(line: &str) -> Option<Cow<'_, str>> {
     let Some(comment) = line.strip_prefix("# ") else {
         return Some(line.into());
@@ -116,7 +116,7 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// The tests of the node check the same of a running agent.
+    /// The node tests check a running agent in the same way.
     #[test]
     fn every_described_metric_is_served() {
         let text = Metrics::new().text(Format::Text);

@@ -9,7 +9,7 @@ pub(super) type Pair = (&'static str, &'static str);
 pub(super) type Counters = Family<[Pair; 1], Counter>;
 pub(super) type Gauges<const LABELS: usize> = Family<[Pair; LABELS], Gauge<i64, AtomicI64>>;
 
-/// The name of a metric's label. A missing one is "", which the test of all names detects.
+/// The name of a metric's label. A missing one is "", which a test over all names rejects.
 fn key(metric: &Metric, number: usize) -> &'static str {
     metric.labels.get(number).map_or("", |label| label.key)
 }

@@ -45,7 +45,7 @@ fn write(
     metric: &Metric,
     value: &impl EncodeMetric,
 ) -> fmt::Result {
-    // The registry ends the other metrics' help with a full stop as well.
+    // With a full stop, as the registry adds to the help of other metrics.
     let help = format!("{}.", metric.meaning);
     let unit = unit(metric);
     let encoder =

@@ -7,7 +7,7 @@ use usher_core::{
     hold::syn::{CopyStore, Held, Syn},
 };
 
-/// Copies that are taken at once; those that remain stay within the budget meanwhile.
+/// Copies in one batch. The others remain within the budget in the meantime.
 const BATCH: usize = 256;
 
 /// The store of all gates. No lock is held across IO.
@@ -60,7 +60,7 @@ impl SandboxCopies {
 
 impl Drop for SandboxCopies {
     fn drop(&mut self) {
-        // The lock ends with this statement, before the copies are freed.
+        // Unlocks before the copies are freed.
         let forgotten = self.node.lock().forget(&self.sandbox);
         drop(forgotten);
     }

@@ -14,17 +14,17 @@ use usher_sys::net::{
 
 use super::{Gate, port_list, sender::Injection};
 
-/// More ports are released by deleting the table only. usher holds fewer, but a pod can add elements to its own table.
+/// With more ports, only the table is deleted. usher holds fewer, but a pod can add elements to its own table.
 const MAX_PORTS: usize = 64;
 
-/// All ports are released.
+/// The release of all ports.
 #[derive(Debug)]
 pub(in crate::worker) struct Opened {
     at: Timestamp,
     timed_out: bool,
 }
 
-/// How long copies are injected in one go: the pod's own rules may make each of them take long.
+/// Time limit for injecting copies: the pod's own rules may make each of them slow.
 const INJECTING: Duration = Duration::from_millis(300);
 
 impl Gate {
@@ -64,14 +64,13 @@ impl Gate {
         }
     }
 
-    /// Injects the copies of connections that still wait. The table drops and copies again those to a port that is
-    /// still held.
+    /// Injects the copies of connections that still wait. The table drops and copies again the packets to held ports.
     pub(in crate::worker) fn release_connections(&mut self, netns: &Netns) {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
-        // Not with the table's socket: what is left of a long dump would be read before the next change.
+        // With a separate socket: on the table's socket, the rest of a long dump would delay the next change.
         if waits && self.lane.rules.check(netns).is_err() {
-            // Connections and queries continue when they are sent again, on the pod's own time.
+            // Connections and queries continue with their retransmissions, which cost the pod's own processor time.
             self.is_costly = true;
             self.sender = None;
             self.queue = None;
@@ -92,7 +91,7 @@ impl Gate {
             return;
         };
         let begun = Instant::now();
-        // Copies that are put back come last.
+        // Does not count copies that are put back below.
         let mut left = self.copies.len();
         while left > 0 {
             let batch = self.copies.take_batch(left);
@@ -102,7 +101,7 @@ impl Gate {
             left -= batch.len();
             for held in batch {
                 if begun.elapsed() > INJECTING {
-                    // The rest continue with their next retransmission.
+                    // This connection continues with its next retransmission.
                     self.not_injected += 1;
                     continue;
                 }
@@ -113,13 +112,13 @@ impl Gate {
                         self.released.add(&connection);
                         self.longest = self.longest.max(waited);
                     }
-                    // A connection that timed out looks the same as one that the kernel released.
+                    // A connection that gave up cannot be distinguished from one that the kernel released.
                     Injection::TooLate if self.timed_out => {
                         self.expired.add(&connection);
                         self.longest_expired = self.longest_expired.max(waited);
                     }
                     Injection::TooLate => {}
-                    // Keeps the time since which it waits.
+                    // The start of its wait stays the same.
                     Injection::Skipped => self.copies.put_back(held),
                 }
             }
@@ -129,17 +128,17 @@ impl Gate {
     /// Releases the ports and the connections that wait, and deletes the table.
     ///
     /// # Errors
-    /// When ports are still held: the kernel releases them at their deadline.
+    /// If ports are still held: the kernel releases them at their deadline.
     pub(in crate::worker) fn open_all(&mut self, netns: &Netns) -> Result<Opened, NftError> {
         let ports = self.ports.clone();
         let still_held = ports.len() > MAX_PORTS || self.open_some(netns, &ports).is_err();
         let mut at = self.now();
-        // A failure does not matter where no port is held any more.
+        // A failure only matters while ports are held.
         let deleted = self.delete();
-        // Where another process has deleted the table, the kernel's timeout did not release the ports.
+        // A missing table was deleted by another process, so the kernel's timeout did not release the ports.
         let timed_out = matches!(deleted, Ok(true));
         if still_held {
-            // A table that only counts holds no connections.
+            // In observe mode the table holds no connections.
             if !self.count_only {
                 deleted?;
             }

@@ -1,4 +1,4 @@
-//! Injects the copies of SYNs, so that their connections continue at once and not with their next retransmission.
+//! Injects the copies of SYNs, so that their connections continue before their next retransmission.
 
 use usher_client::error_chain::chain;
 use usher_core::{base::time::Timestamp, hold::syn::Held};
@@ -15,7 +15,7 @@ pub(super) enum Injection {
     Injected,
     /// The copy was not injected, and the connection still waits.
     Skipped,
-    /// The connection did not wait any more.
+    /// The connection was no longer waiting.
     TooLate,
 }
 
@@ -46,7 +46,7 @@ impl Sender {
         let packet = held.syn.prepared_for_injection(now.since(held.arrived));
         match self.injector.send(&packet, connection.destination) {
             Ok(true) => Injection::Injected,
-            // The table drops it: it goes to a port that is still held.
+            // The table dropped it, because its port is still held.
             Ok(false) => Injection::Skipped,
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not inject a copy; its connection continues with its next retransmission");

@@ -6,7 +6,7 @@ use super::*;
 
 /// The time after which a call is reported.
 const LIMIT: Duration = Duration::from_millis(20);
-/// For calls that return at once, also on a busy machine.
+/// For calls that return immediately, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn netns(ino: u64) -> NetnsId {
@@ -18,7 +18,7 @@ fn lanes() -> (Lanes, mpsc::Receiver<Reply>) {
     (Lanes::new(replies), receiver)
 }
 
-/// Computes until a message comes or its sender is dropped. Returns whether one came.
+/// Spins until it receives a message or the sender is dropped. Returns whether it received one.
 fn compute(wait: &std::sync::mpsc::Receiver<()>) -> bool {
     loop {
         match wait.try_recv() {
@@ -29,7 +29,7 @@ fn compute(wait: &std::sync::mpsc::Receiver<()>) -> bool {
     }
 }
 
-/// The next reply that is not about a late change: a thread that computes gets little processor time on a busy machine.
+/// The next reply other than a late change: on a busy machine a spinning thread gets little processor time.
 async fn after_late_changes(replies: &mut mpsc::Receiver<Reply>) -> Reply {
     loop {
         let reply = replies.recv().await.unwrap();
@@ -62,7 +62,7 @@ async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
         trouble: Trouble::Stuck,
     };
     assert_eq!(after_late_changes(&mut replies).await, troubled);
-    // The stuck call computes until the release below.
+    // The stuck call spins until the release below.
     let change = lanes.run(&other, Kind::Change, PATIENCE, || 7);
     assert_eq!(change.await, Some(7));
     // A second change in the stuck namespace gets no thread; a request still does.
@@ -137,7 +137,7 @@ async fn a_late_change_returns_and_is_stuck_once_it_computes() {
         netns: netns(1),
         is_change: true,
     };
-    // Again for the changes that have come meanwhile.
+    // The second report is for changes that arrived since the first.
     assert_eq!(replies.recv().await.unwrap(), late);
     assert_eq!(replies.recv().await.unwrap(), late);
     resume.send(()).unwrap();

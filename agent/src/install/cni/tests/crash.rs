@@ -1,4 +1,4 @@
-//! An agent that ends between any two steps leaves what runtimes can use, and the next one goes on.
+//! After a crash between any two steps, runtimes can use the files, and the next agent continues.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ fn insertion(host: &Host) -> Vec<Step> {
     }
 }
 
-/// The steps that remove it from the only file.
+/// The steps that remove the entry from the only file.
 fn removal(host: &Host) -> Vec<Step> {
     let mut changes = entry::removal(&files::list(&host.conf_dir()).unwrap());
     assert_eq!(changes.len(), 1);

@@ -35,7 +35,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// With both directories, the plugin, and no network.
+    /// A host with both directories and the plugin, but without a network configuration.
     pub(super) fn new() -> Self {
         let host = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -46,7 +46,7 @@ impl Host {
         host
     }
 
-    /// With one network.
+    /// A host with one network configuration.
     pub(super) fn with(name: &str, text: &str) -> Self {
         let host = Self::new();
         host.write(name, text);
@@ -61,7 +61,7 @@ impl Host {
         self.path("net.d")
     }
 
-    /// With the runtime's own plugins.
+    /// Creates the directory with the runtime's own plugins.
     pub(super) fn create_bin_dir(&self) {
         fs::create_dir(self.bin_dir()).unwrap();
         for plugin in ["bridge", "ptp"] {
@@ -73,7 +73,7 @@ impl Host {
         self.path("bin")
     }
 
-    /// The plugin in the image.
+    /// Puts a plugin binary in the image.
     pub(super) fn provide(&self, bytes: &str) {
         fs::write(self.path("usher-cni"), bytes).unwrap();
     }
@@ -108,14 +108,14 @@ impl Host {
         (installer, wanted)
     }
 
-    /// Takes the plugin off the host; what is left of it otherwise.
+    /// Removes the plugin from the host. The error lists what remains.
     pub(super) fn uninstall(&self) -> Result<(), String> {
         let report = cleanup::clean(&Places {
             conf_dirs: vec![self.conf_dir()],
             bin_dirs: vec![self.bin_dir()],
             run_dir: self.path("run"),
             log: self.path("log"),
-            // Without processes.
+            // Has no processes.
             proc: ProcRoot::new(self.dir.path()),
             linger: Duration::ZERO,
         });
@@ -143,7 +143,7 @@ impl Host {
         )
     }
 
-    /// What the text is to be with the entry.
+    /// The expected text after the insertion of the entry.
     pub(super) fn inserted(&self, text: &str, kind: Kind) -> String {
         match insert(text, kind, &self.settings(&[]).entry).unwrap() {
             Edit::Text(text) => text,
@@ -156,7 +156,7 @@ impl Host {
         files(&self.conf_dir())
     }
 
-    /// What containerd sees: the name of the first file, which has to be whole.
+    /// The name of the first file, as containerd chooses it. The file must be complete.
     pub(super) fn read_as_containerd(&self) -> Option<String> {
         let files = self.files();
         let pairs: Vec<_> = files
@@ -168,7 +168,7 @@ impl Host {
         choice.primary.map(|primary| primary.name.to_owned())
     }
 
-    /// That there is a binary wherever there is an entry.
+    /// Asserts that a binary exists if an entry exists.
     pub(super) fn assert_callable(&self) {
         let is_named = self
             .files()
@@ -188,7 +188,7 @@ impl Host {
         Some(fs::read_to_string(path).unwrap())
     }
 
-    /// Where a file is on the disk, which changes when it is replaced.
+    /// The file's inode, which changes when the file is replaced.
     pub(super) fn inode(&self, name: &str) -> u64 {
         fs::metadata(self.conf_dir().join(name)).unwrap().ino()
     }
@@ -218,7 +218,7 @@ pub(super) fn files(dir: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Reconciles, as time passes, until nothing is due.
+/// Reconciles with increasing time until nothing is due.
 pub(super) fn settle(installer: &mut Installer, mut now: Instant) -> Instant {
     for _ in 0..100 {
         match installer.reconcile(now) {

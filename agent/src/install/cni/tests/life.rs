@@ -1,4 +1,4 @@
-//! Installed, put back, taken away.
+//! Installation, restoration and removal of the plugin.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ fn changed_removed_or_broken_binary_is_installed_again() {
     now = settle(&mut installer, now + MINUTE);
     assert_eq!(host.binary().unwrap(), "plugin 2");
     fs::remove_file(host.bin_dir().join("usher-cni")).unwrap();
-    // Without delay: pods cannot start or end without it.
+    // Without a delay, because pods cannot start or end without the binary.
     assert_eq!(installer.reconcile(now), None);
     assert_eq!(host.binary().unwrap(), "plugin 2");
     host.set_mode("bin/usher-cni", 0o644);
@@ -98,14 +98,14 @@ fn single_configuration_becomes_a_list() {
         assert_eq!(installer.state, installed(list));
         let path = host.conf_dir().join(list);
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);
-        // Its owner creates the file again, then with other settings.
+        // The file's owner creates it again, first unchanged, then with other settings.
         let other = CONF.replace("bridge", "ptp");
         host.write(name, &other);
         settle(&mut installer, Instant::now());
         let files = host.files();
         assert_eq!(files.len(), 1, "{files:?}");
         assert_eq!(files[list], host.inserted(&other, Kind::Conf));
-        // Also after an uninstallation, which leaves a list.
+        // The same after an uninstallation, which leaves a list.
         host.uninstall().unwrap();
         assert_eq!(host.read_as_containerd().unwrap(), list);
         host.write(name, &other);
@@ -126,7 +126,7 @@ fn removed_entry_is_restored_with_a_backoff() {
         let due = installer.reconcile(now).unwrap();
         assert_eq!(host.text(LIST_FILE), LIST);
         assert_eq!(installer.reporter.metrics.cni_installed.get(), 0);
-        // Changes meanwhile do not shorten the delay.
+        // Changes do not shorten the delay.
         assert_eq!(installer.reconcile(now), Some(due));
         waits.push((due - now).as_millis());
         now = due;
@@ -216,7 +216,7 @@ fn symbolic_links_of_directory_and_file() {
     assert!(host.conf_dir().is_symlink());
 }
 
-/// The whole service, with its watch.
+/// The whole service with its watch.
 #[tokio::test(flavor = "current_thread")]
 async fn reconciles_after_each_change() {
     let host = Host::new();

@@ -51,7 +51,7 @@ fn missing_network_is_a_failure_after_a_while() {
     let start = Instant::now();
     let end = start + MINUTE;
     assert_eq!(installer.reconcile(start), Some(end));
-    // Other changes do not extend the time.
+    // Other changes do not restart the wait.
     host.write("README", LIST);
     assert_eq!(installer.reconcile(start + MINUTE / 2), Some(end));
     assert!(!is_settled() && events.reasons().is_empty());
@@ -77,7 +77,7 @@ fn missing_network_is_a_failure_after_a_while() {
             .iter()
             .any(|why| why.contains("CNI plugin"))
     );
-    // The next wait takes as long.
+    // The next wait is as long as the first.
     fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
     assert_eq!(installer.reconcile(end + MINUTE), Some(end + 2 * MINUTE));
 }
@@ -128,7 +128,7 @@ fn invalid_file_is_skipped_after_a_while() {
     );
 }
 
-/// The runtime would start no pod if it did not find a plugin of its list.
+/// A runtime that does not find a plugin of its list starts no pod.
 #[test]
 fn directory_without_the_plugins_of_the_list_is_not_the_runtimes() {
     let host = Host::with(LIST_FILE, LIST);
@@ -181,7 +181,7 @@ fn file_that_is_not_utf8_stays_unchanged() {
     let path = host.conf_dir().join(LIST_FILE);
     let mut bytes = LIST.as_bytes().to_owned();
     let at = LIST.find("bridge").unwrap();
-    // Go reads it as U+FFFD.
+    // Go's JSON parser replaces the byte by U+FFFD.
     bytes[at] = 0xff;
     fs::write(&path, &bytes).unwrap();
     let mut installer = host.installer();
@@ -255,11 +255,11 @@ fn read_only_directories_are_reported_and_retried() {
             }
         }
     };
-    // In a thread of its own: its mounts end with it.
+    // On a separate thread, which ends its mounts.
     thread::spawn(run).join().unwrap();
 }
 
-/// False where this process may not mount, which is a failure with `CI=true`.
+/// False if this process may not mount, which is a failure with `CI=true`.
 fn read_only(host: &Host, name: &str) -> bool {
     let dir = host.path(name);
     if let Err(errno) = mount_read_only(&dir) {
@@ -281,7 +281,7 @@ fn read_only(host: &Host, name: &str) -> bool {
     );
     assert!(reported.contains("Read-only file system"), "{reported}");
     assert_eq!(again, start + Duration::from_millis(200));
-    // The changes of an attempt do not trigger the next one.
+    // An attempt's own changes do not trigger the next attempt.
     assert_eq!(installer.reconcile(start), Some(again));
     assert_eq!(error(&installer), reported);
     assert_eq!(host.text(LIST_FILE), LIST);

@@ -1,4 +1,4 @@
-//! Other processes write at the same time.
+//! Other processes write the files at the same time.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn concurrent_write_is_kept() {
         } else {
             step::become_another(name, text.as_bytes(), LIST_FILE.to_owned(), new)
         };
-        // Before the first step, and before each that touches the file.
+        // Changes the file before the first step, and before each step that touches it.
         for step in &steps[..1] {
             step.run(&host.conf_dir(), TEMPORARY).unwrap();
         }
@@ -49,7 +49,7 @@ fn removed_file_is_not_created_again() {
     assert!(host.files().is_empty());
 }
 
-/// One thread writes numbers, the other edits what it reads: an edit never replaces a newer number.
+/// One thread writes increasing numbers and the other edits the file: an edit never replaces a newer number.
 #[test]
 fn newest_text_of_a_fast_writer_survives() {
     const ROUNDS: usize = 1000;
@@ -93,7 +93,7 @@ fn two_agents_at_once_agree() {
                 for agent in &mut agents {
                     scope.spawn(move || {
                         let mut now = Instant::now();
-                        // Without a backoff here, so each may lose to the other some times.
+                        // This test has no backoff, so each writer may lose several times.
                         for _ in 0..10 {
                             let Some(next) = agent.reconcile(now) else {
                                 break;
