@@ -25,7 +25,7 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A veth pair with both ends in the namespace: the only way out of it, to no host that answers.
+/// A veth pair with both ends in the namespace. It is the only route out, and no host behind it replies.
 #[derive(Debug, Clone, Copy)]
 pub struct DeadEnd<'a> {
     pub name: &'a str,

@@ -5,13 +5,13 @@ use usher_cluster::workload::app_container;
 
 /// The port of the app.
 pub(crate) const PORT: u16 = 8080;
-/// What people set against failed requests, in seconds.
+/// The sleep that users add against failed requests, in seconds.
 const SLEEP: u32 = 15;
 const GRACE: u32 = 60;
 const LINGER: (&str, &str) = ("usher.dev/linger", "true");
 /// The counterpart of `preStop: sleep`.
 const FIXED: (&str, &str) = ("usher.dev/pre-stop", "5s");
-/// Until clients are silent.
+/// Until clients send nothing.
 const AUTO: (&str, &str) = ("usher.dev/pre-stop", "auto");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Arm {
         self
     }
 
-    /// With Istio's sidecar: the first is plain, the second sleeps, and the last is the one with a budget.
+    /// With Istio's sidecar. The first is plain, the second sleeps, and the last has a budget.
     pub(crate) fn meshed() -> Vec<Self> {
         let [fixed, auto] =
             [FIXED, AUTO].map(|(_key, value)| format!("usher, linger and pre-stop: {value}"));
@@ -83,7 +83,7 @@ impl Arm {
         ]
     }
 
-    /// Pods that are deleted one by one: the first is the one with a budget, the second has no sidecar.
+    /// Pods that are deleted one by one. The first has a budget, and the second has no sidecar.
     pub(crate) fn deleted() -> Vec<Self> {
         vec![
             Self::new("usher", "usher", Proxy::Regular).with_usher(&[]),

@@ -67,7 +67,7 @@ impl<'place> Client<'place> {
         client
     }
 
-    /// The totals, when every request of before has completed.
+    /// The totals, after all earlier requests have completed.
     pub(crate) fn counts(&self) -> Counts {
         let counts = self.counts_after(SystemTime::now() + LAST);
         let log = self.log();

@@ -6,8 +6,8 @@
 //!   sidecar, and as a native sidecar.
 //! - The time of `runc kill` for a container that did not request anything, with usher and without it.
 //!
-//! usher holds no connections of these pods, and manages those only that it is measured with. Needs a cluster with Istio and
-//! usher in enforce mode; `cargo xtask bench rollout` creates one.
+//! usher holds no connections of these pods, and manages only the pods that measure usher. Needs a cluster with Istio
+//! and usher in enforce mode; `cargo xtask bench rollout` creates one.
 //!
 //! ```text
 //! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench rollout -- [--quick] [--enforce] [--only PART]

@@ -27,10 +27,10 @@ use self::{
 /// Runs of each action in each state.
 const RUNS: usize = 3;
 
-/// What the sidecar does when it is terminated.
+/// The state of the sidecar when it is terminated.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// It has the age from which usher sends signals.
+    /// It is just old enough to receive signals from usher.
     Starts,
     /// It listens, and has stopped computing.
     Idle,

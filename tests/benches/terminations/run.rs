@@ -14,7 +14,7 @@ use usher_tests::wait::found_within;
 
 use super::program::{Act, NO_PORT, Program, Step};
 
-/// What does not end by then is killed.
+/// A process that has not exited by then is killed.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How long a request is repeated while its port has no listener.
 const LISTENS_BY: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ impl Run {
         }
     }
 
-    /// Waits until the program has the age from which usher sends signals.
+    /// Waits until the program is old enough to receive signals from usher.
     pub(super) fn wait_signal_age(&self) {
         self.wait_until("the age of the program", || {
             self.started.elapsed() >= SIGNAL_AGE
@@ -183,7 +183,7 @@ impl Run {
                 loop {
                     begin = Instant::now();
                     let curl = ["curl", "-s", "-o", "/dev/null", "-X", "POST", &url];
-                    // 7: no connection. A reply that does not come is none the less a request that was received.
+                    // Exit code 7: no connection. A request without a reply was received as well.
                     let sent = self.inside().args(curl).status().unwrap();
                     if sent.code() != Some(7) || first.elapsed() > LISTENS_BY {
                         break;

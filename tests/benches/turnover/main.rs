@@ -1,4 +1,5 @@
-//! The memory of the agent while 50,000 pods come, are quit and go: it must not depend on the number of pods so far.
+//! The memory of the agent while 50,000 pods start, are quit and are removed: it must not depend on the number of
+//! pods so far.
 //!
 //! The pods are real processes in real namespaces, as many at a time as this machine starts without a long wait.
 //!

@@ -17,7 +17,7 @@ use usher_sys::pods::pidfd::Pidfd;
 
 const FINISHING: usize = 6;
 const STARTING: usize = 3;
-/// The responses of `/healthz` between their acts, which so take a part of the time that an attack takes.
+/// The number of `/healthz` responses between two actions. It spreads the actions over a part of the attack.
 const RESPONSES: usize = 5;
 
 pub(super) struct Neighbours {

@@ -107,8 +107,8 @@ impl Pod {
         self.create(self.container(container));
     }
 
-    /// The kubelet reports a running container that no
-    /// kernel shows, as that of a virtual machine. Returns its id.
+    /// Makes the kubelet report a running container that has no processes on the node, as in a virtual
+    /// machine. Returns its id.
     pub fn claim(&self, container: &str) -> String {
         let id = new_container_id();
         let attempt = Attempt {

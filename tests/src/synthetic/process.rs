@@ -75,10 +75,9 @@ fn ticks(pid: u32) -> Duration {
     Duration::from_millis(ticks * 1000 / per_second)
 }
 
-/// The main thread of a process, stopped as by a debugger: `PTRACE_SEIZE` and
-/// `PTRACE_INTERRUPT`
-/// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which are
-/// only affect one thread. The thread that stops it has to release it.
+/// The main thread of a process, stopped as by a debugger: `PTRACE_SEIZE` and `PTRACE_INTERRUPT`
+/// ([ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)), which affect only one
+/// thread. The thread that stops it has to release it.
 #[derive(Debug)]
 pub struct Traced(Pid);
 

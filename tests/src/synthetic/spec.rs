@@ -86,8 +86,7 @@ pub struct Shares {
     /// `hostNetwork`. Only on a node in a machine of its own
     /// ([`crate::synthetic::machine`]), since loopback is then the node's.
     pub host_network: bool,
-    /// Its processes are in the node's network namespace, but its spec
-    /// does not say it.
+    /// Its processes are in the node's network namespace, and its spec does not report it.
     pub host_network_unreported: bool,
     /// `hostUsers: false`: a user namespace of its own.
     pub own_users: bool,

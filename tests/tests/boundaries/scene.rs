@@ -78,7 +78,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn set(place: &str) -> Self {
         let node = Node::with_bundles();
-        // The agent knows it before it reads from the API server, and is notified again.
+        // The agent has the mode before it reads from the API server, and receives it again from there.
         node.annotate(&ENFORCE);
         let server = ApiServer::start();
         server.annotate(&ENFORCE);

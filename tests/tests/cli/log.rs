@@ -52,7 +52,7 @@ fn second_request_replaces_the_duration() {
     let log = json(&node, &["log"]);
     assert_eq!(log["filter"], "info,usher_core=trace");
     let is_second = || json(&node, &["log"])["revertsInMs"].as_u64();
-    // The first request's second is over by then.
+    // More than a second has passed since the first request.
     eventually("time to pass", || {
         is_second().is_none_or(|left| left < 3_598_500)
     });

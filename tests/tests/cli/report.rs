@@ -16,14 +16,14 @@ use usher_tests::{
 use crate::{golden, json as report, run};
 
 const PROXY: &str = "istio-proxy";
-/// Jobs that run at the same time, and how often they do.
+/// The number of simultaneous Jobs, and of rounds.
 const AT_ONCE: usize = 40;
 const ROUNDS: usize = 5;
-/// How long a sidecar runs on.
+/// The time that a sidecar runs on after its app.
 const RUN_ON: Duration = Duration::from_secs(6);
-/// How long an app runs on after its sidecar.
+/// The time that an app runs on after its sidecar.
 const GAP: Duration = Duration::from_secs(2);
-/// How late one exit is seen, by the test or by the agent, on a machine that does other work.
+/// The delay until the test or the agent observes an exit, on a busy machine.
 const DELAY: f64 = 0.2;
 
 fn observing() -> Option<Node> {

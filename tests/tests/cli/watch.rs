@@ -55,7 +55,7 @@ impl Watch {
             lines: BufReader::new(process.stdout.take().unwrap()),
             process: Running(process),
         };
-        // The decision is on its way when this is there.
+        // After this line no decision is missed.
         if !arguments.contains(&"--no-headers") && !arguments.contains(&"json") {
             assert!(watch.line().starts_with("TIME"));
         }

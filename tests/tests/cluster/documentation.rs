@@ -90,7 +90,7 @@ impl Drop for Stage<'_> {
     }
 }
 
-/// Without a cluster: each block has commands that are known, and each exception occurs.
+/// Needs no cluster. Each block has known commands, and each exception occurs.
 #[test]
 fn exceptions_occur_in_the_pages() {
     let commands: Vec<String> = pages()

@@ -1,5 +1,5 @@
-//! Pods from public issues and charts, with stand-ins for their sidecars, all at once: `field/cases` has a file for each kind,
-//! with what usher has to make of each pod.
+//! Pods from public issues and charts, with stand-ins for their sidecars, all at once. `field/cases` has a file for
+//! each kind, with the expected outcome of each pod.
 //!
 //! A case that needs more than a pod and time has `acts`: a deletion, a suspension, or a command in a container.
 
@@ -27,7 +27,7 @@ use crate::{
 
 /// Longer than the longest case takes while all others run.
 const PATIENCE: Duration = Duration::from_secs(500);
-/// Rounds from one check of an explanation to the next.
+/// The number of rounds between two checks of an explanation.
 const EXPLAINED_EACH: usize = 8;
 const FILES: [&str; 5] = [
     include_str!("field/cases/explain.yaml"),
@@ -44,7 +44,7 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Gives the test application the names of the sidecars' images.
+/// Tags the test application with the image names of the sidecars.
 fn tag_images(lab: &Lab, cases: &[Case]) {
     let images: BTreeSet<&str> = cases.iter().flat_map(Case::images).collect();
     for image in images {
@@ -101,7 +101,7 @@ fn pods_from_the_field() {
         }
         let observed = Observed::of(lab, &namespace);
         for (number, case) in cases.iter().enumerate() {
-            // An explanation takes seconds on a busy node, and others have acts that are due.
+            // An explanation takes seconds on a busy node, and would delay the acts of other cases.
             if case.is_explained() && round % EXPLAINED_EACH != number % EXPLAINED_EACH {
                 continue;
             }

@@ -48,7 +48,7 @@ fn commands_run_in_the_agent_of_the_node() {
         text.contains(&full) && text.contains("sidecar-stays: opt-out: "),
         "{text}"
     );
-    // By a part of the name; the exit code is that of the command.
+    // A part of the pod's name is enough; the exit code is that of the command.
     let explained = run(&["explain", "-n", &namespace, "job", "-o", "json"]);
     assert_eq!(explained.code, Some(1), "{}", explained.stderr);
     let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();

@@ -29,14 +29,14 @@ fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
     })
 }
 
-/// Runs a Job with connections that are held for at most 2 s; istiod is away for longer.
+/// Runs a Job with connections that are held for at most 2 s; istiod is stopped for longer.
 pub(crate) fn run_to_deadline(lab: &Lab) -> Outcome {
     let variant = Variant {
         delay: Some(Duration::from_secs(8)),
         annotations: vec![("usher.dev/hold-deadline", "2s")],
         ..Variant::new(Proxy::Last)
     };
-    // It starts with the app, which may be late itself.
+    // The deadline starts with the app, which may start late.
     let since = Timestamp::now();
     let has_come = || lab.deadline_since(since);
     let mut outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap_or_else(|error| {
@@ -131,8 +131,8 @@ fn init_container_connects_before_the_rules_exist() {
     assert_eq!(outcome.init[0].answer, Ok(200));
 }
 
-/// A hold cannot help: the proxy starts after it. Users exclude
-/// their init container's traffic from the capture.
+/// A hold cannot help, because the proxy starts after the init container. Users exclude their init
+/// container's traffic from the capture.
 #[test]
 fn init_container_after_the_rules_is_refused_unless_exempt() {
     let Some(lab) = lab::shared() else {

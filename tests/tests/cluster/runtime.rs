@@ -22,7 +22,7 @@ const FIRST: Duration = Duration::from_secs(15);
 const STEP: Duration = Duration::from_millis(500);
 /// The kubelet or the Job retries starts after a failure of the runtime, with a delay.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Sidecars that should end while the component is away.
+/// The number of sidecars that should end while the component is down.
 const MEANWHILE: usize = 3;
 
 /// A stopped component, restarted on drop.
@@ -42,7 +42,7 @@ impl Drop for Away<'_> {
     }
 }
 
-/// Runs the Jobs while a component is killed twice: during their starts, and during their lives.
+/// Runs the Jobs while a component is killed twice: while they start, and while they run.
 #[expect(clippy::print_stderr, reason = "the figures, for who asks for them")]
 fn survives(component: Component, [first, second]: [Signal; 2]) {
     let Some(lab) = lab::alone() else {
@@ -52,7 +52,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     let lasts = |number: usize| FIRST + STEP * u32::try_from(number).unwrap();
     let job = |number| load::light_job(&namespace, &format!("job-{number}"), lasts(number));
     load::create(&lab, &(0..JOBS).map(job).collect::<Vec<_>>());
-    // During their starts: some of them wait, most do not exist yet.
+    // While they start: some connections wait, and most pods do not exist yet.
     found_within(PATIENCE, "connections that are held", || {
         let lines = lab.holds(&namespace);
         let armed = lines
@@ -61,11 +61,11 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
         (armed.count() >= JOBS / 4).then_some(())
     });
     drop(Away::start(&lab, component, first));
-    // During their lives.
+    // While they run.
     load::pods_run(&lab, &namespace, JOBS / 4, PATIENCE);
     let away = Away::start(&lab, component, second);
     let before = ended(&lab, &namespace);
-    // The kernel and the shims are there.
+    // The kernel and the shims still report the exits.
     found_within(PATIENCE, "the end of sidecars meanwhile", || {
         (ended(&lab, &namespace) >= before + MEANWHILE).then_some(())
     });
@@ -77,8 +77,8 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
     let list = ["-n", &*namespace, "get", "pods"];
     let all = lab.cluster.kubectl_json(&list).unwrap();
     let all = all["items"].as_array().unwrap();
-    // If the runtime could not start the sidecar, there is nothing to wait for. If an app runs when the runtime
-    // comes back and does not know it, it is uncertain whether the kubelet kills it for good.
+    // If the runtime could not start the sidecar, the app has nothing to wait for. If the restarted runtime does not
+    // know a running app, the kubelet may or may not kill that app for good.
     let refused = |pod: &&Value| {
         let codes = (exit_code(pod, "app"), exit_code(pod, load::SIDECAR));
         codes == (&json!(1), &json!(0)) && runs(pod, "app") == 1

@@ -151,8 +151,8 @@ fn mesh_drains_first_when_configured() {
     assert!(quits - drains >= 1000.0, "{drains} ms, {quits} ms");
 }
 
-/// The real Envoy with a name and image that no recipe knows would be an app;
-/// here the pod names its kind and its exit.
+/// No recipe matches the name and image of this real Envoy, so it would be an app. An annotation of
+/// the pod sets its kind and its exit.
 #[test]
 fn annotation_names_a_sidecar() {
     let Some(lab) = lab::shared() else {

@@ -52,7 +52,7 @@ fn opted_out_pod_is_untouched() {
     job["spec"]["template"]["metadata"]["annotations"]["usher.dev/quit"] = json!("false");
     lab.cluster.apply(&job).unwrap();
     lab.decided(&namespace, "skipped");
-    // A whole relist of the kubelet later it still runs.
+    // The proxy still runs after a whole relist of the kubelet.
     let pod = container_ends(&lab, &namespace, "app");
     assert!(sidecar_is_untouched(&pod));
     assert_eq!(lab.decisions(&namespace).len(), 1);

@@ -41,7 +41,7 @@ fn added_recipe_works_at_once() {
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
     assert!(pod.requests("shipper").is_empty(), "it is an app");
-    // Nothing else happens, and the next list of pods is due after five minutes.
+    // No other event follows, and the next list of pods is due after five minutes.
     node.configure(RECIPE);
     assert_eq!(pod.request("shipper").line, "POST /stop HTTP/1.1");
     assert_eq!(pod.ended("shipper").code(), 0);

@@ -68,7 +68,7 @@ fn client_with_many_connections_to_the_metrics_is_refused() {
 fn flood_of_the_metrics_delays_no_probe() {
     /// A listener with a full backlog costs a second.
     const LONGEST: Duration = Duration::from_millis(500);
-    // What a busy machine adds is in one round and not in the next.
+    // The noise of a busy machine affects one round and not the next.
     const ROUNDS: usize = 3;
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);

@@ -1,4 +1,4 @@
-//! Short lives, late sidecars, foreign cgroups.
+//! Short-lived containers, late sidecars, foreign cgroups.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -37,8 +37,7 @@ fn app_runs_for_five_milliseconds_with_the_timing_of_runc() {
     lives_shortly(SHORT, Pace::RUNC);
 }
 
-/// On a loaded machine the runtime's first process in the cgroup lives long,
-/// and it is not the container's.
+/// On a loaded machine the runtime's first process stays in the cgroup for long, and it is not the container's.
 #[test]
 fn slow_runtime() {
     let Some(node) = enforcing() else { return };
@@ -151,7 +150,7 @@ fn created_container_survives_alongside_the_app() {
     finish_and_quit(&agent, &pod);
 }
 
-/// The kubelet does not know of it any more, but it runs.
+/// The kubelet does not list the first run any more, but that run is still alive.
 #[test]
 fn app_that_outlives_its_restart_is_waited_for() {
     let Some(node) = enforcing() else { return };
@@ -218,7 +217,7 @@ fn foreign_cgroup_names() {
     }
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("among-them"));
-    // And some that appear later, also in a pod.
+    // More foreign cgroups appear later, also in a pod.
     for name in foreign {
         make(&pod.cgroup().join(OsStr::from_bytes(name)));
     }

@@ -180,7 +180,7 @@ fn commands_in_the_container_of_the_agent() {
             let words: Vec<&str> = words.collect();
             let ran = usher::on_limited(scene.node, scene.limited, &words);
             println!("{words:?}: {:?}, {}", ran.code, ran.stderr);
-            // Not killed, and nothing that usher did not expect.
+            // The command was not killed, and had no unexpected error.
             assert!(matches!(ran.code, Some(0 | 1)), "{words:?}: {}", ran.stderr);
             assert!(
                 !ran.stderr.contains("panicked"),

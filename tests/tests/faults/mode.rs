@@ -64,7 +64,7 @@ fn off() {
     let labels = "capability=\"quit\",mode=\"off\"";
     agent.wait_metric("usher_mode", labels, |mode| mode > 0.5);
     assert!(agent.decisions(&pod.name()).is_empty());
-    // A sidecar that the mode enforce finds running.
+    // The sidecar runs when an agent in enforce mode starts.
     agent.kill();
     assert!(pod.requests(SIDECAR).is_empty());
     assert!(pod.end_so_far(SIDECAR).is_none());

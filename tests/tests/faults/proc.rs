@@ -101,7 +101,7 @@ fn hanging_entry() {
     good.finish("app", 0);
     good.ended("app");
     assert!(good.requests(SIDECAR).is_empty());
-    // The reader's `open` returns when a writer has opened the pipe, and then it reads nothing.
+    // A writer makes the reader's `open` return. Then the reader gets the end of the file.
     let answer = || {
         let mut options = std::fs::OpenOptions::new();
         let options = options.write(true).custom_flags(nix::libc::O_NONBLOCK);

@@ -21,8 +21,8 @@ fn jobs(name: &str) -> Vec<PodSpec> {
     names.map(|name| PodSpec::job(&name)).collect()
 }
 
-/// The kernel kills it at any point, as at the limit of its container. The next agent has the limit of the chart and the same
-/// pods, and does the rest.
+/// The kernel kills the agent at an arbitrary point, as at the limit of its container. The next agent has the limit of
+/// the chart and the same pods, and completes the work.
 #[test]
 fn killed_at_its_memory_limit() {
     let Some(node) = enforcing() else { return };

@@ -24,7 +24,7 @@ fn killed_between_exit_and_request() {
     expect_quit(&agent, &pod);
 }
 
-/// The kubelet's first status is enough.
+/// The first status of the kubelet suffices.
 #[test]
 fn started_after_the_exit() {
     let Some(node) = enforcing() else { return };

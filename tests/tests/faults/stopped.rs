@@ -76,7 +76,8 @@ fn exit_while_the_agent_is_stopped_counts() {
     }
 }
 
-/// The agent is stopped while it processes the response of the last of three sidecars; `meanwhile` happens to their pods.
+/// The agent is stopped while it processes the response of the last of three sidecars. Meanwhile `meanwhile` changes
+/// their pods.
 fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
     let Some(node) = privilege::granted().then(Node::new) else {
         return;

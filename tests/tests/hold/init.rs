@@ -20,8 +20,8 @@ fn hold_starts_after_the_last_init_container() {
     let Some(node) = holding() else { return };
     let _agent = Agent::start(&node);
     let rules = || ContainerSpec::capture(Capture::default());
-    // Captured, and there is no listener yet: refused at once. A hold would
-    // make it wait for a sidecar that waits for it.
+    // The connection is captured and has no listener yet, so it is refused at once. A hold would be
+    // a deadlock, because the sidecar waits for this container.
     let migrates = || ContainerSpec::client("migrate", Client::to(FAR).shrugging());
     let specs = [
         with_inits("rules", &[rules()]),

@@ -37,7 +37,8 @@ fn with_processes_that_outlive_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods = all_done(&node, |name| bomber(name).sharing_processes());
-    // The app has been observed: otherwise the rest of its container could be taken for it. A runtime kills that.
+    // The agent has observed the app. Otherwise it could mistake another process of the container for the app. A
+    // runtime kills those processes.
     another_is_quit(&node, &agent, "before");
     for pod in &pods {
         pod.finish(APP, 0);
@@ -50,8 +51,8 @@ fn with_processes_that_outlive_the_app() {
     is_sound(&agent);
 }
 
-/// A starting agent examines all of them: no process is pid 1 of its container there, and none of them is taken
-/// for the app.
+/// A starting agent examines all of them. No process is pid 1 of its container there, and the agent mistakes none
+/// of them for the app.
 #[test]
 fn present_when_the_agent_starts() {
     let Some(node) = enforcing() else { return };

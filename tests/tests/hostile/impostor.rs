@@ -32,7 +32,7 @@ fn gains_nothing(answer: &Answer, effect: Effect) {
     let pods: Vec<Pod> = (0..ATTACKERS)
         .map(|number| taken(&node, &format!("taken-{number}"), answer.clone(), effect))
         .collect();
-    // The app has been observed: otherwise the rest of its container could be taken for it.
+    // The agent has observed the app. Otherwise it could mistake another process of the container for the app.
     another_is_quit(&node, &agent, "before");
     for pod in &pods {
         pod.finish(APP, 0);

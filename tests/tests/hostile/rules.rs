@@ -190,7 +190,7 @@ fn table_owned_by_the_pod() {
     let reason = failed["reason"].as_str().unwrap();
     assert!(reason.contains("cannot be released"), "{reason}");
     another_connects(&node, &agent, "other");
-    // It connects in the end: the kernel does not check the owner of the table.
+    // The connection succeeds in the end: the kernel does not check the owner of the table.
     is_connected(&pod);
     drop(orders);
     owner.wait().unwrap();
@@ -210,7 +210,7 @@ fn twenty_thousand_connections() {
     let agent = Agent::start(&node);
     let names: Vec<String> = (0..APPS).map(|number| format!("app-{number}")).collect();
     let apps = names.iter().map(|name| client(name, CONNECTIONS));
-    // A busy machine takes its time to open them.
+    // A busy machine takes long to open all connections.
     let spec = captured("crowd", apps, Listen::OnCommand).hold_deadline(CROWD_DEADLINE);
     let pod = node.run(&spec);
     agent.wait_for("hold-armed", &pod.name());

@@ -7,11 +7,11 @@ use std::time::Duration;
 use usher_tests::isolation::{Attack, Figures};
 use usher_tests::wait::slower;
 
-/// A limit is this many times the time without an attack, if that is more.
+/// A limit is at least this multiple of the time without an attack.
 const NOISE: u32 = 4;
 
-/// A measured time: its name, its budget on a machine with a free processor, and its limit. The limit is at least five times
-/// what a machine needs that compiles and runs a cluster meanwhile.
+/// A measured time: its name, its budget on a machine with a free processor, and its limit. The limit is at least five
+/// times the time on a machine that compiles and runs a cluster as well.
 struct Time {
     what: &'static str,
     budget: Option<Duration>,

@@ -36,7 +36,7 @@ pub(crate) fn each_agent_asks_for_its_own_node_and_pods(rig: &Rig) {
     }
 }
 
-/// By the node of their token: the verb and the URI.
+/// The requests by the node of their token, each with its verb and URI.
 fn requests(rig: &Rig) -> BTreeMap<String, Vec<(String, String)>> {
     let text = fs::read_to_string(rig.cluster.audit_log()).unwrap();
     let mut requests: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();

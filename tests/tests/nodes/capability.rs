@@ -16,7 +16,7 @@ pub(crate) fn one_is_off_on_one_node_and_the_other_on_the_other(rig: &Rig) {
     rig.app_ends(two, "off-two");
     rig.app_ends(one, "off-one");
     rig.completes("off-one");
-    // That took a whole life of a pod, during which the other pod was untouched.
+    // Meanwhile, for the whole lifetime of a pod, the other pod was left alone.
     rig.is_stuck("off-two");
     let found = decisions(two, "off-two");
     assert!(

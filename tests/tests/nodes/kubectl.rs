@@ -70,7 +70,7 @@ fn commands_reach_the_agent_of_each_node() {
         assert_eq!(items[0]["node"], node.name());
     }
 
-    // By a part of the name; the exit code is that of the command.
+    // A part of the pod's name is enough; the exit code is that of the command.
     for (node, pod) in rig.nodes.iter().zip(&pods) {
         let part = pod.split('-').next().unwrap();
         let explained = run(&["explain", "-n", NAMESPACE, part, "-o", "json"]);
@@ -120,7 +120,7 @@ fn each_node_reports_its_status(kubeconfig: &Path, rig: &Rig) {
         assert_eq!(status["report"]["node"], node.name());
         assert_eq!(status["report"]["agent"]["ready"], true, "{status}");
     }
-    // Without a node the command is about none of the two.
+    // Without a node the command fails and names both nodes.
     let unclear = run(kubeconfig, &["status"]);
     assert_eq!(unclear.status.code(), Some(2), "{}", errors(&unclear));
     for node in &rig.nodes {

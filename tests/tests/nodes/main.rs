@@ -1,5 +1,5 @@
-//! usher on two nodes of one cluster: each agent follows its own Node, and knows of nothing else. `kubectl usher` finds the
-//! agent of each pod, and a node that joins later has the mode of the configuration.
+//! usher on two nodes of one cluster: each agent reads only its own Node. `kubectl usher` finds the agent of each pod,
+//! and a node that joins later has the mode of the configuration.
 //!
 //! `cargo xtask test --all` creates the cluster and names it in `USHER_TEST_CLUSTER`. The tests run one after the other. The
 //! settings of Nodes have one test, because each part starts with the Nodes in the state of the part before.

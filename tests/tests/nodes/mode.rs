@@ -23,7 +23,7 @@ pub(crate) fn observed_on_both_then_enforced_on_one(rig: &Rig) {
     assert!(took < AT_ONCE, "{took:?} after the annotation");
     rig.completes("first-two");
 
-    // One whole life of a pod later the other agent is unchanged.
+    // After the whole lifetime of a pod the other agent is unchanged.
     rig.app_ends(one, "second-one");
     decided(one, "second-one", "would-quit");
     for job in ["first-one", "second-one"] {

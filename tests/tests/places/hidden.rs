@@ -5,7 +5,7 @@ use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
 use crate::{SIDECAR, all_is_dealt_with, enforcing, is_untouched};
 
-/// A pod with an app that no kernel shows.
+/// A pod with an app that has no processes on the node.
 fn spec(name: &str) -> PodSpec {
     PodSpec::new(name)
         .with(ContainerSpec::app("app").later())

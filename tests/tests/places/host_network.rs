@@ -56,7 +56,7 @@ fn host_listener() {
     gets_a_signal_only(&job("host-network").host_network());
 }
 
-/// The pod's spec does not say it, but the kernel does.
+/// The kubelet does not report the host network; the kernel does.
 #[test]
 fn unreported_by_the_kubelet() {
     if !privilege::granted() || !machine::entered("host_network::unreported_by_the_kubelet") {

@@ -39,8 +39,8 @@ fn visitor_gets_no_request_at_its_hosts_port() {
     finish_and_quit(&agent, &host);
 }
 
-/// To a later agent the visitor seems to have always been
-/// there; the rest of its pod shows where it belongs.
+/// A later agent cannot observe that the sidecar moved. The other processes of its pod identify its
+/// own namespace.
 #[test]
 fn agent_started_during_the_visit_sends_the_visitor_no_request() {
     let Some(node) = enforcing() else { return };

@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(crate) gone: u64,
     /// It had enough time without faults after that.
     pub(crate) settled: bool,
-    /// Its sidecars, in the story's order.
+    /// Its sidecars, in the order of the plan.
     pub(crate) guests: Vec<Vec<Life>>,
     /// The result of its first app's connection.
     pub(crate) visit: Visit,

@@ -100,17 +100,17 @@ impl Fault {
         }
     }
 
-    /// The process that decides exits.
+    /// Whether it ends the agent.
     pub(crate) const fn ends_agent(self) -> bool {
         matches!(self, Self::Killed | Self::Restarted | Self::WipedAndKilled)
     }
 
-    /// The process that decides exits, or does nothing for a while.
+    /// Whether it ends or stops the agent.
     pub(crate) const fn stops_agent(self) -> bool {
         self.ends_agent() || matches!(self, Self::Stopped)
     }
 
-    /// The kubelet does not return its list.
+    /// Whether the kubelet returns no list.
     pub(crate) const fn keeps_list(self) -> bool {
         matches!(
             self,
@@ -118,12 +118,13 @@ impl Fault {
         )
     }
 
-    /// While it lasts no sidecar may be terminated.
+    /// Whether it forbids the termination of sidecars while it lasts.
     pub(crate) const fn forbids_quits(self) -> bool {
         matches!(self, Self::Observes | Self::ObservesQuit | Self::QuitOff)
     }
 
-    /// Decisions may be those of observe mode: by the mode, or because an agent started without its settings.
+    /// Whether decisions may be those of observe mode, by the mode or by an agent that started without its
+    /// settings.
     pub(crate) const fn may_observe(self) -> bool {
         self.forbids_quits()
             || self.stops_agent()

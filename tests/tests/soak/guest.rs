@@ -35,7 +35,7 @@ pub(crate) enum Guest {
     DaprToken,
 }
 
-/// The outcome of a guest after all permitted steps.
+/// The outcome of a sidecar after all permitted steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Temper {
     /// It exits.

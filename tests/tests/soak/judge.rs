@@ -1,4 +1,4 @@
-//! The judge: it compares the correct outcome of a pod, computed from its story and the faults, with the real one.
+//! The judge: it compares the correct outcome of a pod, computed from its plan and the faults, with the real one.
 //!
 //! It does not use usher's code, only usher's guarantees.
 

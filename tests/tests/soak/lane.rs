@@ -29,7 +29,7 @@ const KEPT: [&str; 5] = [
 /// The sockets that receive requests.
 const SOCKETS: [&str; 2] = ["cni.sock", "admin.sock"];
 
-/// The stage: everything that faults affect.
+/// Everything that faults affect: the node, its servers and its agent.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) node: Node,

@@ -1,4 +1,4 @@
-//! A pod's life according to its story, with the actions of the kubelet.
+//! Runs a pod according to its plan, with the actions of the kubelet.
 
 use std::collections::BTreeMap;
 use std::process::Command;

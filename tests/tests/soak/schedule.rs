@@ -44,7 +44,7 @@ pub(crate) fn round(seed: u64, number: u64) -> Round {
         };
         at += Duration::from_millis(gap);
     }
-    // Every third round is about leaks: one agent lives through it.
+    // Every third round tests for leaks, with one agent for the whole round.
     let calm = number % 3 == 2;
     let mut faults = Vec::new();
     for (lane, matter) in [(Lane::Agent, 1), (Lane::Servers, 2)] {
@@ -111,7 +111,7 @@ fn story(dice: &mut Dice, round: u64, number: usize, at: Duration) -> Story {
     ]);
     let twist = twist(dice, hold.is_some());
     let guests = guests(dice, hold, policy, twist);
-    // There the sidecar's exit code decides, not a refused connection.
+    // These pods test the sidecar's exit code or a hold, not a refused connection.
     let plain = guests.contains(&Guest::CloudSqlSpoiling) || hold.is_some();
     let count = if dice.one_in(4) { 2 } else { 1 };
     let apps = (0..count).map(|_| app(dice, policy, plain)).collect();

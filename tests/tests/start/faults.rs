@@ -102,7 +102,7 @@ fn holder_stopped_before_a_pod_starts() {
     let pods: Vec<Pod> = (0..fewer(PODS))
         .map(|n| node.create(&ready_on_command(&format!("meanwhile-{n}"))))
         .collect();
-    // By the first of its timer and an agent that misses its reply.
+    // Its own timer ends it, or an agent that misses its reply, whichever is first.
     eventually("the end of the holder", || !holder.lives());
     for pod in &pods {
         crate::ready(pod);

@@ -149,7 +149,7 @@ fn addresses() {
     assert_eq!(ask(V6, 15_000, QUIT, ""), Some(200));
     assert_eq!(pod.ended(&name).code(), 0);
     drop(pod);
-    // pilot-agent's is both.
+    // The listener of pilot-agent accepts both families.
     let (pod, name) = bench.run(istio::v1_26());
     assert_eq!(ask(V6, 15_020, "GET /healthz/ready", ""), Some(200));
     assert_eq!(ask(V4, 15_020, QUIT, ""), Some(200));

@@ -31,7 +31,7 @@ fn directory() -> Thing {
     Thing::Directory(RUN.into())
 }
 
-/// What is asked for, when these removals fail.
+/// The steps if these removals fail, and the final report.
 fn steps(found: Vec<Found>, failing: &[Thing]) -> (Vec<Step>, Report) {
     let mut cleaning = Cleaning::new(found);
     let mut steps = Vec::new();
@@ -87,7 +87,7 @@ fn there_is_no_wait_without_an_entry() {
 
 #[test]
 fn what_stays_keeps_what_it_needs() {
-    // What fails or cannot be removed; what stays because of it.
+    // Things that fail or cannot be removed, and the things that stay because of them.
     let broken = Found::stuck(entry(), "no JSON", "repair it");
     let foreign = Found::stuck(Thing::Foreign(in_run("x")), "not usher's", "look at it");
     let file = Thing::File(in_run("timeline.jsonl"));
@@ -187,8 +187,8 @@ fn found() -> impl Strategy<Value = Found> {
 }
 
 proptest! {
-    /// Whatever is found and fails: each thing has one fate, what is not usher's is not touched, no binary goes while
-    /// an entry is there or a runtime may use it, and no directory that is not empty.
+    /// For all findings and failures: each thing has one outcome, foreign things are not touched, no binary is
+    /// removed while an entry exists or a runtime may use it, and no directory is removed that is not empty.
     #[test]
     fn nothing_goes_too_early(found in vec(found(), 0..12), fails in vec(any::<bool>(), 12)) {
         let mut cleaning = Cleaning::new(found.clone());

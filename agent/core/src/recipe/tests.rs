@@ -43,8 +43,8 @@ fn plan(case: Case<'_>) -> Plan {
     Plan::of(&pod, &config, &namespace, &VersionQueries::default())
 }
 
-/// Recipe and ladder, as text: `(143)` after a step that is known to end so,
-/// `5s` where it takes time.
+/// Recipe and ladder, as text: `(143)` after a step with this known exit code, `5s` after a step
+/// that takes time.
 fn ladder(case: Case<'_>) -> String {
     let plan = plan(case);
     let Some(sidecar) = plan.sidecars.first() else {
@@ -75,7 +75,7 @@ fn ladder(case: Case<'_>) -> String {
     format!("{}: {}", sidecar.recipe, steps.join(", "))
 }
 
-/// The pod's phase is the one that SIGTERM alone leads to.
+/// The phase of the pod is the same as after SIGTERM alone.
 #[test]
 fn steps_after_term_end_with_the_code_of_sigterm() {
     for recipe in builtin().iter() {
@@ -176,7 +176,7 @@ fn what_recipes_look_at_is_known() {
     ] {
         assert!(reads.env.contains(name), "{name}");
     }
-    // Also what only the hold looks at.
+    // This includes settings that only the hold reads.
     let text = "recipes:\n- name: own\n  recognise: [{name: [own]}]\n  quit: [{signal: SIGTERM}]\n  hold:\n    \
                 when: {annotations: {shop.example/wait: 'yes'}}\n    captured:\n      port: 7\n      users: [7]\n      \
                 dns: {port: 8, when: {env: {OWN_DNS: 'yes'}}}\n      \
@@ -188,7 +188,7 @@ fn what_recipes_look_at_is_known() {
     }
 }
 
-/// Effects are measured, or follow from a source. What is neither has no known exit code.
+/// Effects are measured, or follow from a source. Without either the exit code is unknown.
 #[test]
 fn effects_are_known_from_somewhere() {
     for recipe in builtin().iter() {

@@ -99,7 +99,7 @@ impl Node {
         output(self.enter(init, "sh").args(["-c", settings])).map(drop)
     }
 
-    /// From the machine, which is the only one that knows the processes of both ends.
+    /// Runs on the machine, from where the processes of both ends are visible.
     fn lay(&self, init: &Identity, end: &End<'_>, veth: &str) -> Result<()> {
         let mut add = Command::new("ip");
         add.args(["link", "add", veth]);

@@ -13,8 +13,7 @@ use crate::synthetic::wire::Sandbox;
 use crate::synthetic::{machine, manifest, program};
 
 impl Node {
-    /// Starts to create a pod: the kubelet knows it, its cgroup and its containers follow.
-    /// Does not wait.
+    /// Starts to create a pod. The kubelet lists it first; its cgroup and its containers follow. Does not wait.
     ///
     /// # Panics
     ///

@@ -1,9 +1,8 @@
 //! A stand-in for the kubelet: HTTP/1.1 on loopback, one path, one token.
 //!
-//! `GET /pods` answers with a `v1` `PodList` of the node's pods. The specs are
-//! current at once. The age of the statuses is configurable: the real
-//! kubelet serves API pods with the status that last came back from
-//! the API server.
+//! `GET /pods` answers with a `v1` `PodList` of the node's pods. The specs are current at once. The
+//! age of the statuses is configurable: the real kubelet serves API pods with the latest status
+//! that it received from the API server.
 
 mod server;
 
@@ -37,7 +36,7 @@ pub enum Behaviour {
     Silence,
 }
 
-/// Pods that the kubelet lists before those of the node, and that nothing else knows.
+/// Additional pods that only the kubelet lists, before those of the node.
 #[derive(Debug, Clone, Copy)]
 pub struct Bulk {
     pub pods: usize,

@@ -98,7 +98,7 @@ pub struct Client {
     pub starts_for: Duration,
     /// It runs on until it is terminated.
     pub stays: bool,
-    /// It exits with 0 whatever happens.
+    /// It exits with 0, even after failures.
     pub shrugs: bool,
 }
 

@@ -113,7 +113,7 @@ pub enum Effect {
 pub enum Reaction {
     /// Exits with this code after a while.
     End { after: Duration, code: u8 },
-    /// Prints that the signal came.
+    /// Prints the signal and runs on.
     Stay,
 }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{NOT_HERE, ROOT};
 
-/// It has the list of the pages of tasks.
+/// The page that lists the pages of tasks.
 const INDEX: &str = "docs/README.md";
 /// Programs that begin a command.
 const PROGRAMS: [&str; 8] = [

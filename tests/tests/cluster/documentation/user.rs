@@ -46,7 +46,8 @@ fn plain(line: &str) -> String {
     id.replace_all(&line, "hello-ID").into_owned()
 }
 
-/// The codes of a command that works: a problem that a command finds is not one of the command.
+/// The exit codes of a command that works. A problem that it finds in the cluster is not a failure of the
+/// command.
 fn accepted(command: &str) -> &'static [i32] {
     let peer = ["usher request", "usher connect", "usher resolve"];
     if peer.iter().any(|peer| command.contains(peer)) {
@@ -192,7 +193,7 @@ impl<'lab> User<'lab> {
             expected.iter().all(|line| lines.contains(line))
         };
         let mut last = ran;
-        // A list shows it some time later.
+        // kubectl may show a change some time later.
         for _ in 0..60 {
             if is_shown(&last) || !command.starts_with("kubectl get") {
                 break;
@@ -221,7 +222,7 @@ impl<'lab> User<'lab> {
     }
 }
 
-/// The example's Job with the program of the tests, which no registry has to serve.
+/// The example's Job with the test application, which needs no registry.
 fn runnable_example() -> Value {
     let text = fs::read_to_string(Path::new(ROOT).join(EXAMPLE)).unwrap();
     let mut job: Value = serde_saphyr::from_str(&text).unwrap();

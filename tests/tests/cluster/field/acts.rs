@@ -1,4 +1,4 @@
-//! What happens to the pods of some cases besides time.
+//! The acts of some cases on their pods.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::workload::{container, exit_code};
 
-/// How long usher has time to terminate a sidecar that it should not.
+/// The time in which usher would terminate a sidecar by mistake.
 const MISTAKEN_WITHIN: Duration = Duration::from_secs(3);
 /// The kubelet's time for a deletion besides the grace period, on a busy node. The holds of these pods have a deadline of ten
 /// minutes.
 const DELETED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How far the acts of a case are.
+/// The progress of the acts of a case.
 pub(super) struct Acts<'case> {
     case: &'case Case,
     done: usize,
@@ -36,7 +36,7 @@ impl<'case> Acts<'case> {
         }
     }
 
-    /// Goes on as far as the state of the pods permits.
+    /// Performs the acts that the state of the pods permits.
     pub(super) fn go_on(&mut self, observed: &Observed<'_>) -> Checked {
         while let Some(act) = self.case.acts.get(self.done) {
             self.act(act, observed)

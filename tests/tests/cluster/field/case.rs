@@ -1,4 +1,4 @@
-//! A case as its file describes it, and the object that it becomes.
+//! A case in the format of its file, and its object in Kubernetes.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -10,8 +10,9 @@ use usher_cluster::{
 /// Directories of the node with a shell and its programs, which the test application's image lacks.
 const SHELL: [&str; 4] = ["bin", "lib", "lib64", "usr"];
 
-/// A pod. A container with `does` is a stand-in that has the real image name and arguments, and does that (`STAND_IN` of
-/// `usher-test-app`); one with `shell` has the shell of the node. A container without an image is the test application.
+/// A pod. A container with `does` is a stand-in with the real image name and arguments, and this behaviour (`STAND_IN`
+/// of `usher-test-app`). A container with `shell` has the shell of the node. A container without an image is the test
+/// application.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Case {
@@ -55,7 +56,7 @@ pub(super) enum Kind {
     Pod,
 }
 
-/// What happens to a pod besides time, one after the other.
+/// The acts on a pod, one after the other.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Act {
@@ -97,7 +98,7 @@ pub(super) enum Wanted {
     Gone,
 }
 
-/// A container as the API wants it: a stand-in, or the test application.
+/// A container in the format of the API: a stand-in, or the test application.
 fn container(fields: &Map<String, Value>) -> Value {
     let mut container = fields.clone();
     let does = container.remove("does");

@@ -1,4 +1,4 @@
-//! What became of the pods, compared with what each wants.
+//! Compares the outcome of each pod with the expected one.
 
 use std::{fs, time::Duration};
 
@@ -11,8 +11,9 @@ use crate::{
     workload::exit_code,
 };
 
-/// The time between a listener and the connection that waits for it. usher releases at the latest 2 s after the listener of a
-/// proxy with a failing readiness probe, and all pods share the node. What waits for another sign waits for the deadline, 30 s.
+/// The time between a listener and the held connection to it. usher releases at the latest 2 s after the listener of a
+/// proxy with a failing readiness probe, and all pods share the node. A hold that waits for another condition ends at
+/// its deadline, after 30 s.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The state of all pods of the namespace.
@@ -180,7 +181,7 @@ impl<'lab> Observed<'lab> {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
-    /// When the sidecars of a pod began to listen, by their own logs.
+    /// The times at which the sidecars of a pod started to listen, by their own logs.
     fn listeners(&self, pod: &Value, port: Option<u16>) -> Vec<u128> {
         let containers = ["containers", "initContainers"];
         let containers = containers

@@ -28,25 +28,26 @@ use crate::{
 };
 
 const PORT: u16 = 15020;
-/// The rules are removed after this time, whatever the test does. The kubelet starts an agent that was killed up to a minute
-/// later.
+/// The rules are removed after this time, even if the test fails. The kubelet restarts a killed agent after up to a
+/// minute.
 const LIMIT: Duration = Duration::from_secs(150);
 /// The responses of `/healthz` in each part of the test.
 const RESPONSES: usize = 20;
-/// How often a process is looked for.
+/// The polling interval for a process.
 const LOOK: Duration = Duration::from_millis(1);
-/// Less than a handshake takes with the rules, and than a wedged agent needs to respond with 503.
+/// Less than a handshake takes with the rules, and less than a wedged agent takes to respond with 503.
 const LEAST: Duration = Duration::from_secs(2);
-/// A limit is this many times the time without an attack, if that is more.
+/// A limit is at least this multiple of the time without an attack.
 const NOISE: u32 = 4;
 
-/// The limit of a time, by the time without an attack on the same machine.
+/// The limit of a measured time, from the time without an attack on the same machine.
 pub(super) fn limit(usual: Duration, least: Duration) -> Duration {
     slower(least).max(usual * NOISE)
 }
 
-/// The app of the hostile pod ends, and the agent has to request its sidecar. Meanwhile another pod is quit, another one is
-/// created and held, probes have responses, and the agent can be killed. So it is with the next agent.
+/// The app of the hostile pod ends, and the agent has to request its sidecar to quit. Meanwhile another pod is quit,
+/// another one is created and held, probes have responses, and the agent can be killed. The same holds for the next
+/// agent.
 #[test]
 fn costly_packet_filter_affects_no_other_pod() {
     let Some(lab) = lab::alone() else {
@@ -112,7 +113,7 @@ fn costly_packet_filter_affects_no_other_pod() {
     lab.cluster.kubectl(&delete).unwrap();
 }
 
-/// Probes the agent at the same time. The slowest response, and the result.
+/// Probes the agent during an action. Returns the slowest response, and the result of the action.
 fn while_probed<T>(lab: &Lab, act: impl FnOnce() -> T) -> (Duration, T) {
     let network = NodeNetwork::of(lab);
     let health = HealthProbe::start(move || network.connect(PROBES).unwrap());
@@ -133,10 +134,10 @@ fn kill(lab: &Lab, signal: &str, pid: u32) {
         .unwrap();
 }
 
-/// A pod of an app that ends with SIGTERM, and a sidecar that ends by a request.
+/// A pod with an app that ends on SIGTERM, and a sidecar that ends on a request.
 struct Created<'lab> {
     lab: &'lab Lab,
-    /// In the arguments of its processes only.
+    /// The run times of its processes. They are unique, so that `pgrep` finds each process.
     lasts: [String; 2],
 }
 
@@ -148,7 +149,7 @@ impl<'lab> Created<'lab> {
         let mut app = app_container("app", &["--run-for", &lasts[0], "--term-code", "0"]);
         app["securityContext"] = json!({ "capabilities": { "add": ["NET_ADMIN"] } });
         let mut side = app_container("side", &["--run-for", &lasts[1]]);
-        // A hostile one stays after the signals that follow the request, and so does the network namespace.
+        // A hostile sidecar runs on after the signals that follow the request, and keeps its network namespace.
         let takes = if name.starts_with("hostile") {
             "600s"
         } else {
@@ -206,7 +207,7 @@ impl Processes<'_> {
         CostlyRules::load(&[namespace], "", DEEP, LIMIT)
     }
 
-    /// The time from a signal to one process until another one is gone, or the same.
+    /// The time from a signal to a process until another process, or the same one, is gone.
     fn ends_after(&self, signal: &str, signalled: u32, ends: u32) -> Duration {
         kill(self.lab, signal, signalled);
         // The command itself takes up to a second on a busy machine.
@@ -217,7 +218,7 @@ impl Processes<'_> {
     }
 }
 
-/// Looks often, for a while.
+/// Polls often, for about two seconds.
 fn ends_soon(process: &Path) -> bool {
     (0..2000).any(|_| {
         thread::sleep(LOOK);

@@ -1,4 +1,4 @@
-//! Apps that must not run before their proxy: none of their instructions does.
+//! Apps that must not execute an instruction before their proxy is ready.
 
 mod faults;
 mod inside;

@@ -40,7 +40,7 @@ fn is_given_up(lab: &Lab, namespace: &str) -> Line {
     let gave_up = lab.decided(namespace, "gave-up");
     let since = since_exit(&gave_up);
     assert!(since < 5000.0, "given up after {since} ms");
-    // One relist of the kubelet later it still runs.
+    // The proxy still runs after one relist of the kubelet.
     let pod = container_ends(lab, namespace, "app");
     assert_eq!(*exit_code(&pod, "app"), 0);
     assert!(is_untouched(&pod, PROXY), "{pod}");

@@ -14,9 +14,9 @@ use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
 const CONNECTIONS: usize = 4_096;
-/// A user whose packets the costly rules are not for: the app repeats its SYNs.
+/// The app's user. The costly rules exempt its packets, because the app repeats its SYNs.
 const USER: u32 = 1000;
-/// Far beyond the attack.
+/// Much longer than the attack.
 const DEADLINE: Duration = Duration::from_secs(600);
 /// The release starts within this time after the sidecar listens.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ fn listen(_node: &Node, _agent: &Agent, pod: &Pod) {
     pod.wait_line(SIDECAR, "listening 15021 ");
 }
 
-/// Waits until no port is held any more, as far as this comes to pass.
+/// Waits until no port is held any more, at most for `RELEASE`.
 fn release(node: &Node, agent: &Agent, pod: &Pod) {
     listen(node, agent, pod);
     let limit = Instant::now() + RELEASE;

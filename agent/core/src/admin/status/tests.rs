@@ -36,8 +36,8 @@ fn missing_kernel_features_are_reported_for_each_capability() {
     assert_eq!(Lacks::from(&able), Lacks::default());
 }
 
-/// Numbers that the engine has, and two that only the pods tell: those that usher has something to do with, and
-/// those that need attention after their last decision.
+/// The engine's counts, and two counts from the pods: pods that concern usher, and pods that need attention
+/// after their last decision.
 #[test]
 fn pods_are_counted() {
     let counted = Census {

@@ -23,7 +23,7 @@ fn text_of(edit: Result<Edit, Error>) -> String {
     }
 }
 
-/// A list of these elements, as short as it can be.
+/// A compact list of these elements.
 fn list(elements: &str) -> String {
     format!("{{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{elements}]}}")
 }
@@ -39,7 +39,7 @@ fn entry_goes_behind_the_last_as_the_others_stand() {
         remove(&expected, "usher-cni").unwrap(),
         Edit::Text(LIST.to_owned())
     );
-    // The list's own style, whatever it is.
+    // The entry has the style of its list.
     let cases = [
         ("[{\"type\":\"a\"}]", format!("[{{\"type\":\"a\"}},{OURS}]")),
         (
@@ -137,7 +137,8 @@ fn single_configuration_becomes_a_list() {
             "{{\n  \"name\": \"k8s-pod-network\",\n  \"plugins\": [\n    {{\"type\":\"a\"}},\n    {OURS}\n  ]\n}}"
         )
     );
-    // What was one plugin stays a list when ours goes: it means the same.
+    // A converted single plugin stays a list after the removal of our entry. Both forms mean the
+    // same.
     let left = text_of(remove(&bare, "usher-cni"));
     assert!(matches!(
         check(&left, Kind::ConfList, &entry()),
@@ -240,7 +241,7 @@ fn what_cannot_be_used_is_refused_with_its_place() {
     }
 }
 
-/// Else it could not be taken out again.
+/// Otherwise the entry could not be removed again.
 #[test]
 fn a_file_never_gets_longer_than_what_can_be_read() {
     let conf = "{\"type\":\"a\",\"name\":\"n\"}";
@@ -331,7 +332,7 @@ fn switches_may_be_words() {
 
 #[test]
 fn keys_count_as_go_reads_them() {
-    // Escaped, and twice: the last counts.
+    // Keys may be escaped and repeated; the last one counts.
     let text = "{\"name\":\"n\",\"plugins\":[],\"plug\\u0069ns\":[{\"type\":1,\"type\":\"a\"}]}";
     let after = inserted(text);
     assert_eq!(after, text.replace("\"a\"}]", &format!("\"a\"}},{OURS}]")));

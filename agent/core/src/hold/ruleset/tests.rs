@@ -118,7 +118,7 @@ fn differences() {
     };
     let held = |element| Piece::Element(HELD.to_owned(), element);
 
-    // An element that expired, and one of another time.
+    // A set whose element has expired, and an element with another timeout.
     let mut found = wanted.clone();
     found.sets[0].elements.clear();
     found.sets[1].elements = vec![element(15001, TIMEOUT / 2)];
@@ -127,12 +127,12 @@ fn differences() {
     assert_eq!(difference.missing, [copying, held(element(15001, TIMEOUT))]);
     assert_eq!(difference.surplus, [held(element(15001, TIMEOUT / 2))]);
 
-    // The kernel's rounding is none.
+    // The kernel's rounding is not a difference.
     found = wanted.clone();
     found.sets[1].elements = vec![element(15001, TIMEOUT + Duration::from_millis(4))];
     assert!(diff(&found, &wanted).is_empty());
 
-    // Order counts, and what is between counts alone.
+    // The order of rules matters. A missing rule is the only difference.
     found = wanted.clone();
     found.chains[1].rules.swap(0, 1);
     let difference = diff(&found, &wanted);
@@ -144,7 +144,7 @@ fn differences() {
     assert_eq!(difference.missing, [Piece::Rule(COPY.to_owned(), gone)]);
     assert!(difference.surplus.is_empty());
 
-    // A chain elsewhere is another chain.
+    // A chain at another hook is another chain.
     found = wanted.clone();
     found.chains[1].entry = Entry::Other("type filter hook input priority 0".to_owned());
     let difference = diff(&found, &wanted);
@@ -153,7 +153,7 @@ fn differences() {
     assert_eq!(difference.missing[1..], rules(&wanted.chains[1]));
     assert_eq!(difference.surplus.len(), difference.missing.len());
 
-    // A set of other things is another set, though its elements are the same numbers.
+    // A set with another key is another set, even with the same numbers as elements.
     found = wanted.clone();
     found.sets[1].key = Key::Protocol;
     let difference = diff(&found, &wanted);

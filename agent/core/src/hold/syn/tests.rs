@@ -1,4 +1,4 @@
-//! Against etherparse, which makes the packets and judges the checksums.
+//! Compared with etherparse, which creates the packets and checks the checksums.
 
 use etherparse::{
     NetSlice, PacketBuilder, SlicedPacket,
@@ -9,7 +9,7 @@ use proptest::{array::uniform32, collection::vec, prelude::*};
 
 use super::super::syn::*;
 
-/// What Linux puts into a SYN.
+/// The options of Linux in a SYN.
 const LINUX: [TcpOptionElement; 5] = [
     MaximumSegmentSize(65495),
     SelectiveAcknowledgementPermitted,
@@ -54,7 +54,7 @@ impl Ends {
         self.packet_with(options, &[])
     }
 
-    /// As the kernel copies it: the checksums are not right.
+    /// A packet as the kernel copies it, with wrong checksums.
     fn packet_with(&self, options: &[TcpOptionElement], data: &[u8]) -> Vec<u8> {
         let step = self
             .builder()
@@ -94,7 +94,7 @@ fn options() -> impl Strategy<Value = Vec<TcpOptionElement>> {
     })
 }
 
-/// The checksums of a packet are right; its first timestamp.
+/// Checks the checksums of a packet, and returns its first timestamp.
 fn judged(packet: &[u8]) -> Option<u32> {
     let sliced = SlicedPacket::from_ip(packet).unwrap();
     let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else {
@@ -234,7 +234,7 @@ fn both_ends_identify_a_connection() {
     }
 }
 
-/// TCP Fast Open sends data with the SYN, of which a copy may have the first bytes only.
+/// TCP Fast Open sends data with the SYN. A copy may contain only the first bytes of it.
 #[test]
 fn data_is_left_out() {
     for is_ipv4 in [true, false] {
@@ -272,13 +272,13 @@ fn where_the_timestamp_is() {
         (&[][..], Some(2)),
         (&[1, 1], Some(4)),
         (&[2, 4, 5, 180, 1], Some(7)),
-        // What stands behind the end of the list is none of it.
+        // Bytes after the end of the list are no options.
         (&[0], None),
         (&[0, 2], None),
         // Kind and length alone are two bytes.
         (&[5, 1], None),
         (&[5, 0], None),
-        // Longer than all that there is.
+        // Longer than the remaining bytes.
         (&[5, 200], None),
     ] {
         let options = [before, &value].concat();
@@ -292,7 +292,7 @@ fn checksums_at_the_edge_of_a_word() {
     for (rest, beside, expected) in [
         ([0x00, 0x01], 0, 0xfffe),
         ([0xff, 0xff], 0, 0),
-        // What does not fit comes back at the other end.
+        // The carry is added to the other end.
         ([0xff, 0xff], 1, 0xfffe),
         ([0xff, 0xff], 0x1_0000, 0xfffe),
     ] {
@@ -331,7 +331,7 @@ fn newest_copy_of_each_connection_is_kept() {
     copies.keep(syn(2, 20), at(1));
     copies.keep(syn(1, 10), at(2));
     assert_eq!((copies.len(), copies.connections()), (2, 2));
-    // The same ends once more, and another connection.
+    // Another connection with the same endpoints.
     copies.keep(syn(2, 21), at(3));
     assert_eq!((copies.len(), copies.connections()), (2, 3));
     assert_eq!(copies.iter().count(), 2);
@@ -356,7 +356,7 @@ fn copy_that_is_put_back_keeps_the_time_since_which_it_waits() {
     copies.put_back(taken.clone());
     assert_eq!(copies.bytes(), bytes);
     assert_eq!(copies.iter().next(), Some(&taken));
-    // The table dropped what was sent, and copied it.
+    // The table dropped the packet that was sent, and copied it again.
     copies.keep(syn(), at(700));
     copies.put_back(taken);
     let times = copies.iter().map(|held| (held.arrived, held.since));

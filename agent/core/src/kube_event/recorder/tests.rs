@@ -101,7 +101,7 @@ fn the_note_has_the_failed_steps() {
         note.ends_with("SIGTERM was delivered; before that: SIGINT was answered with status 404"),
         "{note}"
     );
-    // After its end the attempts are forgotten.
+    // The attempts are forgotten after the end of the sidecar.
     let found = all(vec![
         failed(Outcome::Rejected(404)),
         ended(false),

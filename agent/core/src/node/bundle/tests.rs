@@ -42,7 +42,7 @@ fn annotations() {
             container.as_str(),
         ),
         (vec![kind("sandbox"), other, uid], &sandbox),
-        // A sandbox's name is not looked at.
+        // The name of a sandbox is ignored.
         (vec![name("A/B"), kind("sandbox"), uid], &sandbox),
         (
             vec![],

@@ -56,14 +56,15 @@ fn mount_points() {
     assert!(!has_mount_point_with(text, "overlay"));
 }
 
-/// Points of a container's mounts, with their ids.
+/// The mount points of a container, with their ids.
 fn points(text: &str) -> Vec<String> {
     let found = executable(text).into_iter();
     let found = found.map(|(id, point)| format!("{id} {}", point.display()));
     found.collect()
 }
 
-/// As runc makes them for a container with an emptyDir and a Secret; of a real one.
+/// The mounts that runc creates for a container with an emptyDir and a Secret, copied from a real
+/// one.
 const CONTAINER: &str = "\
 700 600 0:74 / / rw,relatime master:48 - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w
 701 700 0:80 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
@@ -124,7 +125,7 @@ fn where_a_lookup_may_wait() {
             line(5, "/a", "tmpfs"),
         ];
         let [below, beside, over] = &rest;
-        // In whichever order the lines are.
+        // The lines may have any order.
         for text in [
             format!("{root}{other}{below}{beside}"),
             format!("{below}{beside}{other}{root}"),

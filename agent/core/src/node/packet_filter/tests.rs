@@ -22,7 +22,7 @@ fn chain(hook: Option<Hook>, rules: &[&[Branch]]) -> Chain {
     }
 }
 
-/// A chain of rules that lead nowhere else.
+/// A chain of rules without a branch.
 fn plain(rules: usize) -> Chain {
     Chain {
         hook: None,
@@ -30,7 +30,7 @@ fn plain(rules: usize) -> Chain {
     }
 }
 
-/// Chains of which each jumps `fan` times to the next one; the last one has one rule.
+/// Chains that each jump `fan` times to the next one. The last chain has one rule.
 fn tower(depth: usize, fan: usize) -> PacketFilter {
     let level = |index| Chain {
         hook: (index == 0).then_some(OUTPUT),
@@ -44,7 +44,7 @@ fn tower(depth: usize, fan: usize) -> PacketFilter {
 
 #[test]
 fn jumps_multiply() {
-    // A jump and what follows, on each level.
+    // Each level evaluates its jumps and the chains behind them.
     assert_eq!(tower(1, 4).evaluations(), 8);
     assert_eq!(tower(2, 4).evaluations(), 36);
     assert_eq!(tower(13, 4).evaluations(), 156_587_348);
@@ -59,7 +59,7 @@ fn goto_does_not_return() {
         (&[Branch::Jump(1)], 8),
         (&[Branch::Goto(1)], 6),
         (&[Branch::Goto(2)], 3),
-        // One of them at most.
+        // A packet takes at most one of these branches.
         (&[Branch::Goto(1), Branch::Jump(2)], 6),
     ] {
         let filter = PacketFilter {

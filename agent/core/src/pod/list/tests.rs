@@ -153,7 +153,7 @@ fn requested_resources() {
     assert_eq!(requests(pod.requests), (100, 1));
 }
 
-/// The image's digest is read where its tag tells no version, and once the kubelet tells it.
+/// The digest of an image is read if its tag has no version and the kubelet reports the digest.
 #[test]
 fn digests_of_images() {
     let digest = "istio/proxyv2@sha256:ab";

@@ -1,4 +1,4 @@
-//! Which runs of a pod are kept.
+//! The runs that a pod's state keeps.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn now() -> Timestamp {
     Timestamp::new(Duration::from_secs(1))
 }
 
-/// A pod whose containers come and go faster than anybody can look at them costs no memory, whether or not it is known
-/// how they ended.
+/// Containers that start and end faster than the agent can read them cost no memory, with and without known exit
+/// codes.
 #[test]
 fn of_runs_without_a_name_the_newest_are_kept() {
     for code_is_known in [false, true] {

@@ -1,6 +1,6 @@
 //! Pods from public issues, charts and injectors, with the plan that usher makes for them: `field.yaml` has both.
 //!
-//! `USHER_BLESS=1` rewrites the plans; read them then.
+//! `USHER_BLESS=1` rewrites the plans; review the difference then.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::LazyLock};
 
@@ -73,7 +73,7 @@ impl Case {
     }
 }
 
-/// The plan of a pod, a line for each container, for each held port and for who is exempt.
+/// The plan of a pod: a line for each container, for each held port, and for the exempt users and groups.
 fn plan(pod: &Pod) -> Vec<String> {
     let plan = Plan::of(
         pod,

@@ -1,4 +1,4 @@
-//! What a recipe may say, and what not: both sides of each limit.
+//! Valid and invalid recipes: both sides of each limit.
 
 use super::super::{Act, Recipe};
 use crate::recipe::step::{Method, Step};
@@ -161,7 +161,7 @@ fn a_step_is_what_it_says() {
     }
 }
 
-/// The first drain step that exists is taken, so none after one that always exists is described.
+/// The first existing drain step is used. Steps after one that always exists are not described.
 #[test]
 fn what_comes_after_a_step_that_always_exists_is_not_described() {
     let post = |path: &str, rest: &str| format!("{{post: {{port: 1, path: {path}}}{rest}}}");

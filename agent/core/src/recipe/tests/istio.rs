@@ -1,4 +1,4 @@
-//! Istio, by version and as its pod has it.
+//! Istio, by version and by the settings of its pod.
 
 use super::{Case, ladder, plan};
 
@@ -110,7 +110,8 @@ fn istio_as_its_pod_has_it() {
     );
 }
 
-/// What ends the sidecar of a deleted pod after SIGTERM, or why there is nothing.
+/// The steps that end the sidecar of a deleted pod after SIGTERM, or the reason that there are
+/// none.
 #[test]
 fn after_term() {
     let sidecar = Case {
@@ -238,7 +239,8 @@ fn after_term() {
     }
 }
 
-/// pilot-agent alone. From 1.26 on its handler panics then, and /drain since 1.21, when it came.
+/// pilot-agent without Envoy. Its quit handler panics from 1.26 on, and its /drain handler since
+/// 1.21, its first version.
 #[test]
 fn without_envoy() {
     let environment = [("DISABLE_ENVOY", "true")];

@@ -1,4 +1,4 @@
-//! One row at least for each built-in recipe.
+//! At least one row for each built-in recipe.
 
 use std::collections::BTreeSet;
 
@@ -220,7 +220,7 @@ fn every_kind() {
         seen.insert(found.split(':').next().unwrap());
     }
     seen.insert("istio");
-    // The rest is in the table of pods from the field.
+    // The other recipes are in the table of pods from the field.
     let cases: Vec<_> = field::cases()
         .iter()
         .flat_map(field::Case::recipes)

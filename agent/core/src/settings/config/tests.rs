@@ -4,7 +4,7 @@ fn bad(text: &str) -> String {
     Config::parse("config.yaml", text).unwrap_err().to_string()
 }
 
-/// The key, and what is wrong there.
+/// The key of an error, and its message.
 fn key_and_what(text: &str) -> (String, String) {
     let BadConfig { key, what, .. } = Config::parse("config.yaml", text).unwrap_err();
     (key, what)
@@ -88,7 +88,7 @@ fn errors_name_file_line_and_key() {
     );
 }
 
-/// What is wrong by what it means has its place as well.
+/// Errors about the meaning of a value name file, line and key as well.
 #[test]
 fn limits_name_file_line_and_key() {
     for (text, expected) in [
@@ -113,7 +113,7 @@ fn limits_name_file_line_and_key() {
 
 #[test]
 fn a_monstrous_file_is_refused() {
-    // Aliases of aliases grow without end.
+    // Nested aliases grow without end.
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let before = format!("*a{}, ", level - 1).repeat(9);

@@ -17,7 +17,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::{duration, run::has_listener, unix_ns};
 
 const VARIABLE: &str = "STAND_IN";
-/// A look reads the sockets of the pod, which costs milliseconds on a node with many.
+/// The polling interval. Each poll reads the sockets of the pod, which takes milliseconds on a node with many.
 const LOOK_SELDOM: Duration = Duration::from_millis(500);
 /// The value of `term` of a stand-in that SIGTERM does not end.
 const IGNORED: &str = "ignored";
@@ -42,7 +42,7 @@ struct StandIn {
     ignores_term: bool,
     /// Its exit code after SIGTERM.
     term: u8,
-    /// Its exit code, where it ends by itself.
+    /// Its exit code, if it exits without a request.
     ends: Option<u8>,
 }
 
@@ -138,7 +138,7 @@ fn outlive(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Replies to one request. A client that goes away is no error.
+/// Replies to one request. A disconnected client is not an error.
 fn reply(mut stream: TcpStream, status: &str, quits: Option<&Sender<u8>>) {
     let (mut request, mut part) = (Vec::new(), [0; 1024]);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -18,7 +18,7 @@ use crate::{duration, http};
 
 /// It precedes all other arguments.
 pub(crate) const FLAG: &str = "--until-ready";
-/// It does, too.
+/// It precedes all other arguments as well.
 pub(crate) const PARENT_FLAG: &str = "--then-post";
 /// The timeout and the interval of the requests to the proxy.
 const ASK_FOR: Duration = Duration::from_secs(10);

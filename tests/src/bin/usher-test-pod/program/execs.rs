@@ -23,7 +23,7 @@ pub(crate) fn run(at_least: u32) -> ExitCode {
         let mut command = Command::new(program::IN_CONTAINER);
         match command.args(["nothing", "[]"]).status() {
             Ok(status) => {
-                // No thread has a reason to.
+                // No other process should send a signal.
                 if let Some(signal) = status.signal() {
                     say(&format!("struck {signal}"));
                 }

@@ -1,9 +1,8 @@
 //! A sidecar: small HTTP/1.1 servers that behave well or badly.
 //!
-//! One thread per port and one per connection, so a connection that hangs
-//! blocks no other one. The main thread waits for the verdict: how the
-//! process ends. `/proc/<pid>/ns` shows the network namespace of that
-//! thread, so it is the thread that visits another pod's namespace.
+//! One thread per port and one per connection, so a connection that hangs blocks no other one. The
+//! main thread waits for the verdict, which decides how the process ends. `/proc/<pid>/ns` shows
+//! the network namespace of the main thread, so that thread enters another pod's namespace.
 
 mod listener;
 mod original;

@@ -48,7 +48,7 @@ fn hooks_probes_and_kubectl_exec_run_in_a_held_container() {
     app["livenessProbe"] = json!({
         "exec": leaves_a_trace("probe"),
         "periodSeconds": 1,
-        // The probe might fail as long as the app has not run, for all that usher knows: it limits the hold.
+        // usher assumes that the probe fails until the app runs, so the probe limits the hold.
         "failureThreshold": 60,
     });
     let mut waiting = Waiting::begin(&lab, &[pod]);
@@ -119,7 +119,7 @@ fn held_pod_is_deleted_without_delay() {
     };
     let other = Variant {
         annotations: vec![("usher.dev/hold", "false"), ("usher.dev/quit", "false")],
-        // Its app waits for another reason.
+        // The wrapper delays this app, not a hold.
         wrapper: Some("10s"),
         ..variant(Proxy::Last)
     };

@@ -49,7 +49,7 @@ fn first_that_can_be_used_is_the_one() {
             &[],
             None,
         ),
-        // Bytes, not letters: capitals come first.
+        // File names are compared by bytes, so capitals come first.
         (
             &[("a.conf", CONF), ("Z.conf", CONF)],
             Some("Z.conf"),

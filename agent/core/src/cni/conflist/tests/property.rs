@@ -1,4 +1,4 @@
-//! What holds for every configuration, however it is written.
+//! Invariants for every configuration, in any formatting.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn space() -> impl Strategy<Value = String> {
     "[ \t\r\n]{0,3}"
 }
 
-/// Values that others may have: what no machine type holds, and what only looks like structure.
+/// Foreign values: numbers beyond every machine type, and text that only looks like structure.
 fn value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("1e400".to_owned()),
@@ -38,7 +38,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-/// `"k": v` with commas, of keys that say nothing to us.
+/// Members `"k": v` with commas, and keys that usher does not read.
 fn members(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     let member = (space(), "[a-z]x{1,3}", space(), value, space());
     proptest::collection::vec(member, 0..3).prop_map(|members| {
@@ -72,12 +72,12 @@ fn configuration(elements: impl Strategy<Value = Vec<String>>) -> impl Strategy<
     )
 }
 
-/// A list without an entry of ours.
+/// A list without our entry.
 fn others() -> impl Strategy<Value = String> {
     configuration(proptest::collection::vec(plugin("a"), 1..4))
 }
 
-/// A list with any number of them, and at least one of others.
+/// A list with any number of our entries and at least one foreign entry.
 fn mixed() -> impl Strategy<Value = String> {
     let any = proptest::collection::vec(prop_oneof![plugin("a"), plugin("usher-cni")], 0..4);
     configuration((any, plugin("b")).prop_flat_map(|(mut elements, other)| {
@@ -86,7 +86,8 @@ fn mixed() -> impl Strategy<Value = String> {
     }))
 }
 
-/// The texts of the list's elements that are not ours, and whether ours is last and once.
+/// The texts of the list's foreign elements, and whether our entry is the last one and the only
+/// one.
 fn read(text: &str) -> (Vec<String>, bool) {
     let Ok(Document::List(list)) = Document::read(text, Kind::ConfList) else {
         panic!("no list: {text}");
@@ -127,7 +128,7 @@ proptest! {
         prop_assert_eq!(insert(&after, Kind::ConfList, &entry()).unwrap(), Edit::Unchanged);
         let installed = matches!(check(&after, Kind::ConfList, &entry()), State::Installed);
         prop_assert!(installed);
-        // All but the array is as it was.
+        // Everything outside the array is unchanged.
         let start = text.find("\"plugins\"").unwrap();
         prop_assert_eq!(&after[..start], &text[..start]);
         let end = |text: &str| text.rsplit(']').next().unwrap().to_owned();
@@ -170,7 +171,7 @@ proptest! {
         drop(choose(&[("a.conf", &text)], "usher-cni"));
     }
 
-    /// A configuration with a byte changed is refused, or edited into one that can be read.
+    /// A configuration with a changed byte is rejected, or edited into a readable one.
     #[test]
     fn damage_is_refused_or_harmless(text in mixed(), at in any::<prop::sample::Index>(), with in "[\\[\\]{}\",: a1]") {
         let mut damaged = text;

@@ -48,7 +48,7 @@ fn largest_sandbox_loses_its_oldest_copy() {
     assert_eq!(sources(&store.take(&sandbox(1), 2)), [3]);
     let expected: Vec<u16> = (6..=kept).collect();
     assert_eq!(sources(&store.take(&sandbox(2), usize::MAX)), expected);
-    // What was dropped stays counted until the sandbox is forgotten.
+    // The count of dropped copies stays until the sandbox is forgotten.
     assert_eq!((store.dropped(&sandbox(2)), store.bytes()), (5, 0));
     store.forget(&sandbox(2));
     assert_eq!(store.dropped(&sandbox(2)), 0);

@@ -67,7 +67,7 @@ fn listening(mut reply: impl FnMut(u64) -> Sample) -> impl FnMut(u64, bool) -> O
     move |now, is_first| Some(if is_first { FIRST } else { reply(now) })
 }
 
-/// What the sample of this millisecond counts.
+/// The sample of a millisecond.
 type Reply = Box<dyn FnMut(u64) -> Sample>;
 
 #[test]
@@ -76,7 +76,7 @@ fn table() {
     let (early, floor) = (|now| now < 10_000, 5_000);
     let cases: [(&str, Reply, u64, Option<Released>); 8] = [
         ("no client", Box::new(|_| SILENT), floor + 10, quiet),
-        // Seen at 9.51 s.
+        // The agent samples the last traffic at 9.51 s.
         (
             "bytes for 10 s",
             Box::new(move |now| if early(now) { BYTES } else { SILENT }),
@@ -154,7 +154,7 @@ fn sample() -> impl Strategy<Value = Sample> {
 }
 
 proptest! {
-    /// Never before the floor, nor within 2 s of the last traffic that was seen.
+    /// The release never precedes the floor, and never follows sampled traffic within 2 s.
     #[test]
     fn released_after_the_floor_and_after_silence(
         samples in prop::collection::vec(sample(), 1..80),
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(why, Some(Released::Quiet));
     }
 
-    /// Steady traffic keeps it, however slow the samples are.
+    /// Steady traffic keeps the hold, however slow the samples are.
     #[test]
     fn traffic_keeps(latency in 0..5_000_u64, gap in 0..3_usize) {
         let mut count = 0;

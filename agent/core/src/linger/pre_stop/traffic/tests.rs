@@ -110,7 +110,7 @@ fn last_request_before_the_end_counts() {
     );
 }
 
-/// Between two samples it was opened and closed.
+/// A connection that was opened and closed between two samples.
 #[test]
 fn brief_connection_counts() {
     let mut pod = Pod::with(&[]);
@@ -165,7 +165,7 @@ fn probe_is_told_apart_from_a_client_on_the_node() {
     for address in ["10.0.0.1:40000", "169.254.7.127:40000", "[fe80::1]:40000"] {
         let probe = inbound(1, address, 100);
         assert_eq!(pod.counts(&[ended(probe.clone())], &[]), (0, 0, 1));
-        // A slow one.
+        // A slow probe.
         assert_eq!(pod.counts(&[], std::slice::from_ref(&probe)), (0, 0, 1));
         assert_eq!(
             pod.counts(&[ended(inbound(1, address, 101))], &[]),
@@ -189,7 +189,7 @@ fn loopback_listener_is_none() {
     assert!(meter.end(false).listens);
 }
 
-/// Memory is bounded: a connection beyond it counts in each sample.
+/// Memory is bounded: a connection beyond the limit counts in each sample.
 #[test]
 fn pod_with_more_connections_than_room_is_busy() {
     let open: Vec<Socket> = (0..ROOM as u64 + 2)

@@ -41,7 +41,7 @@ fn whole(bytes: &[u8]) -> Split {
         #[serde(borrow)]
         items: Option<Vec<&'list RawValue>>,
     }
-    // serde also takes an array for a struct.
+    // serde also reads a struct from an array.
     let first = bytes.iter().find(|byte| !b" \n\r\t".contains(byte));
     if first != Some(&b'{') {
         return Err(());
@@ -167,7 +167,7 @@ proptest! {
         };
         prop_assert!(split(&text, &sizes).is_ok());
         agree(&text, &sizes);
-        // A list that is cut off, or damaged.
+        // A truncated list, and a damaged one.
         for at in [text.len() / 2, text.len() - 1] {
             agree(&text[..at], &sizes);
             for byte in *b"\"\\{}[],: 0x" {
