@@ -1,8 +1,8 @@
 //! `usher completion`: shell completion, including the names of live pods.
 //!
-//! The scripts are a few lines each and know nothing about the command line: on each key press they pass the words to
-//! `usher __complete`, which runs clap's completion engine. All shells complete the same, and a script that was
-//! installed long ago completes what the program supports today.
+//! The scripts are a few lines each and independent of the command line: on each key press they pass the words to
+//! `usher __complete`, which runs clap's completion engine. All shells offer the same candidates, and an old script
+//! completes the commands of the installed program.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,7 +18,7 @@ use crate::{data_source::node::Node, global::command_line::POD, output::stdout};
 
 /// The hidden subcommand that the scripts call.
 pub(super) const COMPLETE: &str = "__complete";
-/// Requests the shell's own completion of files, which knows `~` and does not end a directory with a space.
+/// Requests the shell's own completion of files, which supports `~` and does not end a directory with a space.
 const FILES: &str = ":files";
 /// How long the node may take to list its pods after a key press.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -107,8 +107,8 @@ pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> 
     }
 }
 
-/// The pods of the node by name, with their states. The node is read and not the agent: that takes as long, and works
-/// without an agent too.
+/// The pods of the node by name, with their states. Reads the node, not the agent: that is as fast, and works without
+/// an agent.
 fn live_pods(node: &NodeArgs) -> Vec<(String, &'static str)> {
     let node = Node::new(node);
     let survey = crate::runtime()
@@ -154,13 +154,14 @@ fn candidates(
     }
     found
         .iter()
-        // The engine offers every flag where a value is expected.
+        // The engine also offers flags where a value is expected.
         .filter(|found| is_flag || !found.get_value().to_string_lossy().starts_with('-'))
         .map(|found| line(found, &hidden_prefix))
         .collect()
 }
 
-/// bash passes `--output=json` as three words. Joins them, and returns what bash does not expect in a candidate.
+/// bash passes `--output=json` as three words. Joins them, and returns the prefix that bash does not expect in a
+/// candidate.
 fn join_equals_signs(words: Vec<OsString>) -> (Vec<OsString>, String) {
     let mut joined: Vec<OsString> = Vec::new();
     let mut hidden_prefix = String::new();
@@ -203,7 +204,7 @@ where
                 let pods = pods.clone();
                 argument.add(ArgValueCompleter::new(move |start: &OsStr| {
                     let start = start.to_string_lossy();
-                    // The engine takes the start of a flag for a possible value.
+                    // The engine also calls this completer for the start of a flag.
                     if start.starts_with('-') {
                         return Vec::new();
                     }

@@ -174,7 +174,7 @@ impl DataSource {
         Timeline { items }
     }
 
-    /// The decisions in the timeline's file, pod by pod, those about pods that are gone included.
+    /// The decisions in the timeline's file, sorted by pod, including pods that are gone.
     pub(crate) fn recorded(&self) -> Vec<timeline::Entry> {
         let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE)
             .ok()

@@ -11,7 +11,7 @@ use usher_client::node_args::NodeArgs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
-    /// A problem was found, or something is left.
+    /// The command found a problem, or could not remove everything.
     Problem,
     /// The command line is invalid; clap exits with the same code.
     Usage,
@@ -57,7 +57,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether a person reads the output, and standard error with it.
+    /// Whether a person reads the output and standard error.
     pub(crate) const fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }

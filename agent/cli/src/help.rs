@@ -1,7 +1,8 @@
 //! `usher help`: a command, or a topic.
 //!
 //! Topics are the findings of `usher explain` and the checks of `usher check`: the sections of the pages that describe
-//! them, which the program contains. So the command that a report names works on every node, at the program's version.
+//! them, which the program contains. So the help command in a report works on every node and matches the program's
+//! version.
 
 use std::{fmt::Write, process::ExitCode};
 

@@ -41,7 +41,7 @@ type Code = u8;
 
 /// Commands that `--all-nodes` supports.
 const OF_ALL_NODES: [&str; 6] = ["status", "check", "pods", "stuck", "report", "sysdump"];
-/// Commands that read `-n` without a pod.
+/// Commands that accept `-n` without a pod.
 const FILTERED_BY_NAMESPACE: [&str; 4] = ["pods", "stuck", "report", "watch"];
 
 /// Inspect and operate the pods of a cluster with usher, from anywhere
@@ -176,7 +176,7 @@ impl Request {
         Ok(())
     }
 
-    /// The words for agents, once the pods have their full names.
+    /// Completes the command line for the agents, once the pods have their full names.
     fn finish(mut self, colours: bool) -> CommandLine {
         let is_filter = FILTERED_BY_NAMESPACE.contains(&&self.line.subcommand[..])
             && self.line.pods().next().is_none();
@@ -184,7 +184,7 @@ impl Request {
             self.line.set("namespace", "--namespace", namespace);
         }
         if colours && !self.line.has("color") {
-            // The agent has a pipe where this program has a terminal.
+            // The agent writes to a pipe, even if this program writes to a terminal.
             self.line.set("color", "--color", "always");
         }
         self.line
@@ -229,7 +229,7 @@ async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     Ok(code.into())
 }
 
-/// The agent that the command needs. Gives the pods of the command their full names.
+/// Finds the agent that the command needs. Replaces the pods of the command by their full names.
 async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failure> {
     let pods: Vec<String> = request.line.pods().map(str::to_owned).collect();
     let namespace = request.namespace.as_deref();

@@ -15,9 +15,9 @@
 //!
 //! Results go to standard output, and everything else to standard error.
 //!
-//! A command that reads has three functions, so that a sysdump can store its report and `--file` can print it again:
-//! `gather(&DataSource, pod) -> Result<Report, Failure>` collects everything that any flag can show,
-//! `filtered(Report, &Args)` is pure, and the table is a function of the report alone, without clock, node or socket.
+//! A read command has three functions, so that a sysdump can store its report and `--file` can print it again:
+//! `gather(&DataSource, pod) -> Result<Report, Failure>` collects the data for all flags, `filtered(Report, &Args)` is
+//! pure, and the table is a function of the report alone, without clock, node or socket.
 
 mod completion;
 mod data_source;
@@ -109,7 +109,7 @@ static MEMORY: BoundedAllocator = BoundedAllocator::new(
 
 /// Runs the `usher` program.
 pub fn run() -> ExitCode {
-    // Half of it leaves room for the agent and for a second command.
+    // Half of the headroom stays free for the agent and for a second command.
     if let Some(headroom) = memory::headroom() {
         MEMORY.set_limit(headroom / 2);
     }
@@ -186,7 +186,7 @@ impl Command {
             | Self::Rules(_)
             | Self::Status(_)
             | Self::Stuck(_) => true,
-            // These do not read the node, so the flag does no harm.
+            // These commands do not read the node, so the flag has no effect.
             Self::Completion(_) | Self::Complete(_) | Self::Help(_) => true,
             Self::Capture(_)
             | Self::Cleanup(_)

@@ -1,4 +1,4 @@
-//! Operator requests: the agent carries them out, whatever the node's mode is.
+//! Operator requests, which the agent executes in every mode of the node.
 
 pub(crate) mod hold;
 pub(crate) mod operator_request;

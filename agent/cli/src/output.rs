@@ -155,7 +155,7 @@ impl Output {
 
 /// The printable text of a cell, copied only if something must be escaped or shortened.
 fn plain(cell: &Cell) -> Cow<'_, str> {
-    // The fast path: nearly every cell, even of ten thousand rows.
+    // Fast path for nearly every cell: a report may have ten thousand rows.
     let is_printable = |byte: u8| (b' '..=b'~').contains(&byte);
     if cell.text.len() <= MAX_CELL && cell.text.bytes().all(is_printable) {
         return Cow::Borrowed(&cell.text);

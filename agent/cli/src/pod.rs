@@ -1,4 +1,4 @@
-//! Commands that report what usher knows about pods, and the POD argument.
+//! Commands that report usher's data about pods, and the POD argument.
 
 pub(crate) mod explain;
 pub(crate) mod plan;

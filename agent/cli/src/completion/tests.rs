@@ -1,4 +1,4 @@
-//! Candidates by position on the command line.
+//! The candidates at each position of the command line.
 
 use std::sync::{
     Arc,

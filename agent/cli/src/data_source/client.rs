@@ -97,7 +97,7 @@ impl Client {
         let broken = |error: hyper::Error| self.broken(&error.to_string());
         let io = TokioIo::new(self.open().await?);
         let (mut sender, connection) = http1::handshake(io).await.map_err(broken)?;
-        // Ends with the response, or with this program.
+        // The task ends with the response, or with this program.
         tokio::spawn(connection);
         let request = Request::builder()
             .method(method)

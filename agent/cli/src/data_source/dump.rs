@@ -30,7 +30,7 @@ use crate::failure::Failure;
 
 /// Limit of a file, which is the default of `usher sysdump --size`.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
-/// Limit of the manifest: a pod has some 4 KiB in it, and more in memory.
+/// Limit of the manifest. A pod takes some 4 KiB in the file, and more in memory.
 const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
 /// An open sysdump.

@@ -43,7 +43,7 @@ impl Node {
         }
     }
 
-    /// Answers all requests from one survey: a sysdump reads many pods and must show one moment.
+    /// Answers all requests from one survey: a sysdump reads many pods and must represent one moment.
     pub(crate) fn share(&mut self, survey: Arc<Survey>, at_ms: u64) {
         self.shared = Some(survey);
         self.at_ms = Some(at_ms);
@@ -71,7 +71,7 @@ impl Node {
             .map_err(|error| Failure::unavailable(chain(&error)))
     }
 
-    /// A pod as the kubelet lists it (`v1.Pod`, JSON); None where the kubelet does not list it, or where it is too large.
+    /// A pod as the kubelet lists it (`v1.Pod`, JSON); None if the kubelet does not list it, or if it is too large.
     pub(crate) async fn document(&self, uid: &PodUid) -> Result<Option<String>, Failure> {
         if let Some(shared) = &self.shared {
             return Ok(shared.documents.get(uid).cloned());

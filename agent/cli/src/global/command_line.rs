@@ -1,4 +1,4 @@
-//! A parsed command line as words again, with values that can be replaced.
+//! Converts a parsed command line back to words, with values that can be replaced.
 //!
 //! `-n` completes the name of a pod, and `kubectl usher` replaces it by the full name before the agent parses the words.
 
@@ -111,7 +111,7 @@ impl CommandLine {
 
 fn words(arg: &clap::Arg, matches: &ArgMatches) -> Vec<Word> {
     let id = arg.get_id().as_str();
-    // An ID that clap does not know is one of --help and --version, which end the program.
+    // The only IDs that clap does not know are --help and --version, which end the program.
     let source = matches
         .try_contains_id(id)
         .is_ok_and(|has| has)
@@ -232,7 +232,7 @@ mod tests {
             ),
         ];
         for (given, expected) in table {
-            // -d takes no value that begins with a hyphen.
+            // A value of -d that begins with a hyphen needs an equals sign.
             let given: Vec<&str> = given
                 .iter()
                 .map(|word| if *word == "-d" { "-d=-x" } else { word })
@@ -240,7 +240,7 @@ mod tests {
                 .collect();
             let words = line(&given).into_words();
             assert_eq!(words, *expected, "{given:?}");
-            // The agent parses them to the same.
+            // The agent parses the words to the same command line.
             let words: Vec<String> = words
                 .into_iter()
                 .map(|word| word.into_string().unwrap())

@@ -19,12 +19,12 @@ pub(super) struct Agent {
     state: State,
 }
 
-/// The state of an agent's pod, the best first.
+/// The state of an agent's pod. The best sorts first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Ready,
     Running,
-    /// Its phase.
+    /// Another phase of the pod.
     Other(String),
 }
 
@@ -95,7 +95,7 @@ pub(super) fn only(agents: Vec<Agent>) -> Result<Agent, Failure> {
 /// A node, and its agent.
 pub(super) type OfNode = (String, Result<Agent, Failure>);
 
-/// The agents of all nodes, sorted by node; an agent that does not run is an error of its node.
+/// The agents of all nodes, sorted by node. An agent that does not run becomes an error of its node.
 pub(super) fn of_all_nodes(agents: &[Agent]) -> Result<Vec<OfNode>, Failure> {
     let nodes = nodes(agents);
     if nodes.is_empty() {

@@ -24,9 +24,9 @@ const NOT_FOUND: u16 = 404;
 const CONTAINER: &str = "agent";
 /// The program in that container.
 const PROGRAM: &str = "usher";
-/// Bytes of each stream that wait here for a slow reader.
+/// Buffer of each stream, for a slow reader.
 const BUFFER: usize = 256 * 1024;
-/// The namespace of the documentation, where agents are looked for without the right to list pods of all namespaces.
+/// The namespace of the documentation. Agents are expected there without the right to list pods of all namespaces.
 const NAMESPACE: &str = "usher";
 
 /// The API server, by a kubeconfig.
@@ -59,7 +59,7 @@ impl Cluster {
         let invalid =
             |text: String| Failure::new(Exit::Usage, format!("cannot use the kubeconfig: {text}"));
         let mut config = config.map_err(|error| invalid(chain(&error)))?;
-        // A command may have no output for a long time, as `usher watch`.
+        // A command such as `usher watch` may print nothing for a long time.
         config.read_timeout = None;
         let client = Client::try_from(config).map_err(|error| invalid(chain(&error)))?;
         Ok(Self::new(client, args.usher_namespace.clone()))
@@ -185,7 +185,7 @@ impl Cluster {
             }
         }
         match &missing[..] {
-            // The reviews contradict the response.
+            // The access reviews contradict the response.
             [] => "get and create".to_owned(),
             missing => missing.join(" and "),
         }

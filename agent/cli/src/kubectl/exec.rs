@@ -15,9 +15,9 @@ use tokio::{
 use super::{Agent, Cluster, Code};
 use crate::failure::Failure;
 
-/// Bytes that are copied at once.
+/// Size of one copy.
 const CHUNK: usize = 64 * 1024;
-/// After the connection is lost, the rest of the output has this long to be copied.
+/// Time to copy the rest of the output after the connection is lost.
 const GRACE: Duration = Duration::from_secs(1);
 /// The reason and the cause in the `Status` of a command that exits with another code than 0
 /// (apimachinery `pkg/util/remotecommand/constants.go`).
@@ -53,7 +53,7 @@ pub(super) async fn run(
         if let Some((source, mut input)) = input {
             let mut chunks = chunks(source);
             while let Some(chunk) = chunks.recv().await {
-                // The command may end before it has read everything.
+                // The command may end before it has read all input.
                 if input.write_all(&chunk).await.is_err() {
                     break;
                 }
@@ -151,7 +151,7 @@ async fn copy(source: Option<impl AsyncRead + Unpin>, target: &mut dyn Write) ->
 /// Reads on a thread: a read of a terminal or a pipe blocks.
 fn chunks(mut source: Box<dyn Read + Send>) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(1);
-    // The thread ends with the program if the source never does.
+    // If the source never ends, the thread ends with the program.
     thread::spawn(move || {
         loop {
             let mut chunk = vec![0; CHUNK];

@@ -28,7 +28,7 @@ use crate::{
 const AT_ONCE: usize = 8;
 /// Commands that have nothing to show for a node when they exit with 0.
 const ONLY_PROBLEMS: &str = "stuck";
-/// The command whose reports are added up.
+/// The command with reports that are added up.
 const ADDED_UP: &str = "report";
 
 /// How the output of several nodes is joined.
@@ -154,12 +154,12 @@ async fn one(
     }
 }
 
-/// A line of standard error, which begins with the program's name.
+/// Removes the program's name from the start of a line of standard error.
 fn without_program(line: &str) -> String {
     line.strip_prefix("usher: ").unwrap_or(line).to_owned()
 }
 
-/// The costs on one node; None where it has none, which its exit code reports.
+/// The costs on one node; None without a report, which the node's exit code explains.
 fn cost_report(outcome: &Outcome) -> Option<CostReport> {
     let document: Document<CostReport> = serde_json::from_slice(&outcome.output).ok()?;
     Some(document.data)
@@ -185,7 +185,7 @@ fn text(outcome: &Outcome, joined: Joined, is_first: bool) -> String {
     }
 }
 
-/// Output of a command that is kept until its turn.
+/// Buffers the output of a command until its node is next.
 #[derive(Debug, Clone, Default)]
 struct Shared(Rc<RefCell<Vec<u8>>>);
 

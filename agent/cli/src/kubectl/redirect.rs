@@ -1,4 +1,4 @@
-//! Files of this machine: the output of `-w`, and the body of `--data @FILE`. The agent sees standard streams instead.
+//! Files of this machine: the output of `-w`, and the body of `--data @FILE`. The agent uses standard streams instead.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use crate::{
 /// The name that means a standard stream.
 const STANDARD: &str = "-";
 
-/// Where standard streams lead.
+/// The targets of the standard streams.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Redirect {
     /// None for standard output.
@@ -35,7 +35,7 @@ enum Input {
 }
 
 impl Redirect {
-    /// Takes the files from a command line.
+    /// Replaces the files of a command line by standard streams.
     pub(super) fn take(line: &mut CommandLine, is_terminal: bool) -> Result<Self, Failure> {
         let mut redirect = Self {
             force: line.has("force") && line.has("write"),

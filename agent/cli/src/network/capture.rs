@@ -1,8 +1,8 @@
 //! `usher capture`: captures the packets of a pod.
 //!
-//! The kernel copies the packets to a socket in the pod's network namespace; nothing runs there. A thread reads and writes
-//! them, and this one waits for signals and for the end of `--duration`. A slow or blocked reader therefore cannot delay
-//! either of them.
+//! The kernel copies the packets to a socket in the pod's network namespace; no process runs there. One thread reads
+//! and writes them, and this one waits for signals and for the end of `--duration`. So a slow or blocked reader cannot
+//! delay signals or the end.
 
 mod args;
 mod bound;
@@ -40,7 +40,7 @@ use crate::{
     stderr::print_stderr,
 };
 
-/// How long the capture thread may take to write the rest. A working reader has read everything by then.
+/// Time for the capture thread to write the remaining packets. A reader that is not stuck needs less.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
@@ -61,7 +61,7 @@ async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let owners = Owners::read(&node.proc, &target);
     let room = usize::try_from(args.buffer).unwrap_or(SMALLEST_ROOM);
     let tap = Tap::open(&netns, &program, room).map_err(|error| refused(&error))?;
-    // The tap itself keeps the namespace alive.
+    // The tap keeps the namespace alive.
     drop(netns);
     let bounds = Bounds {
         count: args.count,
@@ -80,7 +80,7 @@ async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
     watch(session, args.duration).await
 }
 
-/// Runs the session in its own thread until it ends, or until it had its time to end.
+/// Runs the session in its own thread. After a stop, waits at most [`GRACE`] for its end.
 async fn watch(session: Session, duration: Duration) -> Result<Exit, Failure> {
     let cannot =
         |error: io::Error| Failure::unavailable(format!("cannot start the capture: {error}"));

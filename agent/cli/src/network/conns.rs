@@ -90,7 +90,7 @@ async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure
     let conns = source.answer(Some(&args.pod), gathered).await?;
     let from = match source.origin() {
         Origin::File => Origin::File,
-        // Only the kernel knows sockets, with an agent or without one.
+        // The sockets come from the kernel, with or without an agent.
         Origin::Agent | Origin::Node => Origin::Node,
     };
     Ok((from, filtered(conns, args)?))
@@ -101,12 +101,12 @@ impl SysdumpReport for Conns {
     const NAME: &'static str = "conns";
 }
 
-/// Everything that any flag can show.
+/// Collects the data for all flags.
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
     gather::gather(source, pod, Detail::Full).await
 }
 
-/// All sockets of a pod that was found, as far as their path through the mesh needs them.
+/// All sockets of a resolved pod, with the details that determine their paths through the mesh.
 pub(super) fn sockets_of(node: &Node, target: &Target) -> Result<Conns, Failure> {
     gather::sockets_of(node, target, Detail::Plain)
 }

@@ -9,7 +9,7 @@ use crate::{
     failure::Failure,
 };
 
-/// Lists the pod's network. For a pod that shares the node's network it says only that.
+/// Lists the pod's network. For a pod that shares the node's network, sets only `host_network`.
 pub(crate) fn list(node: &Node, target: &Target) -> Result<Network, Failure> {
     let shared = Network {
         host_network: true,

@@ -1,7 +1,7 @@
 //! TCP listeners of a pod, with the containers that own them: the kernel's table of the pod's network namespace
 //! ([proc_net(5)](https://man7.org/linux/man-pages/man5/proc_net.5.html)), joined with the sockets of the containers' processes.
 //!
-//! The result is additional information for a command: what cannot be read is left out, and reading is bounded.
+//! The result is additional information for a command: unreadable data is omitted, and reading is bounded.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::data_source::node::Target;
 
 /// The kernel writes listeners first: this is enough for some 6,000 of them.
 const MAX_TABLE_BYTES: u64 = 1024 * 1024;
-/// Descriptors that are read in all of a pod.
+/// Limit of descriptors that are read for one pod.
 const MAX_DESCRIPTORS: usize = 65_536;
 
 /// State of a listening socket, and the columns of the table.

@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
 };
 
-/// Opens the pod's network namespace. One that is the node's own is opened only with `allow_host`; `effect` says what the
+/// Opens the pod's network namespace. The node's own is opened only with `allow_host`; `effect` describes what the
 /// command would do there.
 pub(crate) fn pod_network(
     node: &Node,
@@ -27,7 +27,8 @@ pub(crate) fn pod_network(
     Ok(netns)
 }
 
-/// A packet passes the pod's own rules within the system call that sends it, and nothing interrupts that.
+/// Rejects a pod with costly rules: a packet passes them within the system call that sends it, which cannot be
+/// interrupted.
 pub(crate) fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
     let cost = netns
         .netlink(Protocol::Netfilter)

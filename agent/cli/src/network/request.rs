@@ -54,7 +54,7 @@ pub(crate) struct Args {
     method: Method,
 
     /// URL to request
-    // Not named "url": the kubelet's URL is an argument of every command.
+    // Not named "url": that is the ID of the kubelet's URL, an argument of every command.
     #[arg(id = "request_url", value_name = "URL")]
     url: Url,
 

@@ -1,7 +1,7 @@
 //! Resolves names as a pod does: with its `resolv.conf` and `hosts`, and with queries from its network namespace.
 //!
-//! Both files are the node's: the runtime and the kubelet mount them into the pod. They are read at their place on the
-//! node, so no file system of the pod is entered.
+//! Both files are on the node: the runtime and the kubelet mount them into the pod. They are read there, so no file
+//! system of the pod is entered.
 
 mod client;
 
@@ -37,11 +37,11 @@ pub(crate) struct Resolver<'a> {
     node: &'a Node,
     netns: &'a Netns,
     target: &'a Target,
-    /// They replace those of `resolv.conf`.
+    /// Servers that replace those of `resolv.conf`.
     servers: &'a [IpAddr],
 }
 
-/// What the servers replied about one name.
+/// The result of querying servers for one name.
 enum Reply {
     Found(Vec<IpAddr>, SocketAddr),
     /// The name does not exist, or has no addresses.
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// The addresses that no server is queried about.
+    /// The addresses that need no query.
     fn local(&self, name: &Name) -> Vec<IpAddr> {
         let hosts = self.file(Path::new(HOSTS)).ok().flatten();
         let hosts = hosts.unwrap_or_default();
@@ -150,7 +150,8 @@ impl<'a> Resolver<'a> {
         listed
     }
 
-    /// The text of a file that is mounted into the pod, from the first container that has it: an app's, before others.
+    /// The text of a file that is mounted into the pod, from the first container that has it. App containers come
+    /// first.
     fn file(&self, point: &Path) -> Result<Option<String>, String> {
         let mut containers: Vec<_> = self.target.running().collect();
         containers.sort_by_key(|container| container.role != Role::App);
@@ -166,7 +167,7 @@ impl<'a> Resolver<'a> {
                 init,
                 point,
             );
-            // The process is still the one that the survey found.
+            // Use the text only if the process is still the one that the survey found.
             if !self.target.has(&self.node.proc, container, init) || !pidfd.is_alive() {
                 continue;
             }

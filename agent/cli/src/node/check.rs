@@ -1,4 +1,4 @@
-//! `usher check`: collects facts about a node and its agent by trying things, in a network namespace of its own.
+//! `usher check`: probes a node and its agent, in a network namespace of its own, and collects the facts.
 //! [`usher_inspect::check`] judges them.
 
 mod ask;
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     cni: CniArgs,
 }
 
-/// The output.
+/// The output of the command.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -107,7 +107,7 @@ impl SysdumpReport for Checks {
     const NAME: &'static str = "check";
 }
 
-/// Tries and asks everything.
+/// Runs all probes and requests.
 pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, Failure> {
     let has_agent = source.origin() == Origin::Agent && !args.pre;
     let status = if has_agent {
@@ -135,7 +135,7 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     Ok(checks.into())
 }
 
-/// The whole of it, in JSON as well, is short where that is wanted.
+/// With `is_short`, keeps only warnings and failures, in JSON as well.
 fn filtered(mut checks: Checks, is_short: bool) -> Shown {
     if is_short {
         let is_wrong = |outcome| matches!(outcome, Outcome::Warning | Outcome::Failed);

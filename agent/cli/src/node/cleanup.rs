@@ -119,7 +119,7 @@ pub(crate) fn conf_dirs() -> Vec<PathBuf> {
     given_or(given.as_slice(), &CONF_DIRS)
 }
 
-/// An empty path, which the agent's environment may have, is ignored.
+/// Ignores an empty path, which the agent's environment may have.
 fn given_or(given: &[PathBuf], known: &[&str]) -> Vec<PathBuf> {
     let given: Vec<PathBuf> = given
         .iter()

@@ -94,7 +94,7 @@ fn filtered(mut settings: Settings, args: &Args) -> Shown {
     }
 }
 
-/// The settings that an agent would use if it started now, as far as they are known.
+/// The settings that an agent would use if it started now, if they are known.
 fn of_node(node: &Node) -> Settings {
     let file = node.args.config.display().to_string();
     let mut gaps = vec!["no agent answers; the flags of the agent are not known".to_owned()];

@@ -1,4 +1,4 @@
-//! `usher report`: what it costs that sidecars outlive their apps, by namespace.
+//! `usher report`: the costs of sidecars that outlive their apps, by namespace.
 
 use usher_core::admin::{CostReport, NamespaceCost};
 use usher_inspect::text::table::{Cell, Table, Tone};
@@ -115,7 +115,7 @@ fn row(name: &str, cost: &NamespaceCost, wide: bool) -> Vec<Cell> {
     row
 }
 
-/// Since when the agents count.
+/// How long the agents have counted, as text.
 fn counted(report: &CostReport) -> String {
     let times = report.nodes.iter().map(|node| node.for_ms);
     let (Some(shortest), Some(longest)) = (times.clone().min(), times.max()) else {

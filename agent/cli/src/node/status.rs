@@ -75,7 +75,7 @@ async fn current(global: &Global) -> Result<(Origin, Status), Failure> {
     Ok((source.origin(), status))
 }
 
-/// Polls until usher is healthy or the time is over. An agent that does not answer yet is polled too.
+/// Polls until usher is healthy or the timeout expires. Also polls an agent that does not answer yet.
 async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failure> {
     let end = Instant::now() + most;
     let output = Output::new(global);
@@ -285,7 +285,7 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     ]
 }
 
-/// What the kernel can hold, and the reason for what it cannot.
+/// The kinds of hold that the kernel supports, and why it does not support others.
 fn hold_support(kinds: [(&str, &Option<String>); 3]) -> (String, Tone) {
     let supported: Vec<&str> = kinds
         .iter()

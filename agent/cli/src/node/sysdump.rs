@@ -1,7 +1,8 @@
 //! `usher sysdump`: the reports of all read commands, and files of the node, in one file.
 //!
-//! Every read command answers from such a file with `--file`: it has each [`crate::output::SysdumpReport`], and the same
-//! code prints them. `usher_inspect::sysdump` defines the layout and the redaction; this module collects and writes.
+//! Every read command accepts such a file with `--file`: the file has each [`crate::output::SysdumpReport`], and the
+//! same code prints them. `usher_inspect::sysdump` defines the layout and the redaction; this module collects and
+//! writes.
 
 mod archive;
 mod collection;

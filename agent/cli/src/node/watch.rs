@@ -72,7 +72,7 @@ enum Which {
     All,
     /// The pod of this UID.
     Uid(String),
-    /// Pods with this in their names.
+    /// Pods with this text in their names.
     Part(String),
 }
 
@@ -99,7 +99,7 @@ async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
         }
     };
     if let Some(since) = args.since {
-        // After the stream is open, so that no decision is missing in between.
+        // Read the file after the stream is open, so that no decision between the two is lost.
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let first = source.node.now_ms().saturating_sub(since);
         let mut entries = source.recorded();
@@ -108,7 +108,7 @@ async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
         lines.replay(entries);
     }
     let show = Show::new(global);
-    // Whatever it waits for, it can be ended.
+    // A signal ends the command at any time.
     tokio::select! {
         biased;
         () = ends.come() => Ok(Exit::Success),
@@ -195,7 +195,7 @@ impl Filter {
     }
 }
 
-/// Signals that end it without being a failure.
+/// Signals that end the command with exit code 0.
 #[derive(Debug)]
 struct Ends {
     interrupt: Signal,

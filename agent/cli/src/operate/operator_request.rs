@@ -15,7 +15,7 @@ use crate::{
     pod::pod_arg::{reject_file, resolve_pod},
 };
 
-// No doc comment here: clap would take it for the help of the command.
+// No doc comment here: clap would use it as the help of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
@@ -46,7 +46,7 @@ impl OperatorClient {
     /// Sends a request.
     ///
     /// # Errors
-    /// When the agent cannot parse it. A refusal is not an error but a reply.
+    /// If the agent cannot parse it. A refusal is not an error but a reply.
     pub(crate) async fn send(
         &self,
         verb: &str,

@@ -1,4 +1,4 @@
-//! What a command answers with, as data.
+//! The result of a command, as data.
 
 use serde::{Serialize, de::DeserializeOwned};
 use usher_inspect::text::table::Table;

@@ -12,7 +12,7 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// The same for a command that has nothing else to do; a closed pipe is not an error.
+/// The same for a command without other output; a closed pipe is not an error.
 pub(crate) fn put(text: &str) -> Result<(), Failure> {
     match write(text) {
         Err(closed) if closed.kind() == ErrorKind::BrokenPipe => Ok(()),

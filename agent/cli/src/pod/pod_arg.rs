@@ -11,7 +11,7 @@ use crate::{
     global::{Exit, Global},
 };
 
-/// Rejects `--file` for what only the live node can answer.
+/// Rejects `--file` for a command that needs the live node.
 ///
 /// # Errors
 /// With `--file`.

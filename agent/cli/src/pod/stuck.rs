@@ -52,7 +52,7 @@ struct StuckPod {
     node: String,
     since_ms: u64,
     for_ms: u64,
-    /// The containers that run on.
+    /// The containers that still run.
     containers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<Finding>,
@@ -83,7 +83,7 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
     let mut pods = source.pods().await?.items;
     pods.retain(|pod| may_be_stuck(pod) && is_selected(pod, args, global));
     if !pods.is_empty() && source.origin() != Origin::File {
-        // One list of the kubelet for all of them.
+        // All pods share one list of the kubelet.
         let survey = Box::pin(source.node.survey_with_documents()).await?;
         let now_ms = source.node.now_ms();
         source.node.share(Arc::new(survey), now_ms);
@@ -96,7 +96,7 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
         let gathered = Box::pin(gather(&source, &pod.uid));
         match source.answer(Some(&pod.uid), gathered).await {
             Ok(explanation) => stuck.items.extend(StuckPod::new(&explanation)),
-            // It ended in the meantime.
+            // The pod ended in the meantime.
             Err(error) if error.exit == Exit::PodSelection => {}
             Err(error) => {
                 let name = pod.display_name();
@@ -108,7 +108,7 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
     Ok((source.origin(), stuck))
 }
 
-/// Whether a container has ended and another one runs; the explanation of such a pod decides.
+/// Whether a container has ended and another one runs. If so, the pod's explanation decides.
 fn may_be_stuck(pod: &Pod) -> bool {
     let has = |roles: &[Role], state: ContainerState| {
         let mut containers = pod.containers.iter();
@@ -145,7 +145,7 @@ impl StuckPod {
         let cause = self.cause.as_ref()?;
         let id = cause.id.as_str();
         match (cause.id, cause.evidence.last()) {
-            // Its problem repeats the other columns, and its last evidence decides.
+            // The problem repeats the other columns; the last evidence has the cause.
             (Id::SidecarStays, Some(evidence)) => {
                 Some(format!("{id}: {}: {}", evidence.source, evidence.says))
             }

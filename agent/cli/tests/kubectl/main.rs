@@ -81,7 +81,7 @@ impl Lab {
         Self { server, folder }
     }
 
-    /// Runs it, with the kubeconfig in the environment and a pipe as standard input that stays open.
+    /// Runs the program with the kubeconfig in the environment, and a pipe as standard input that stays open.
     fn run(&self, arguments: &[&str]) -> Ran {
         let (stdin, _open) = std::io::pipe().unwrap();
         self.run_with(arguments, stdin.into())
@@ -116,7 +116,7 @@ fn a_command_runs_on_the_node_of_the_pod() {
     let report = ["usher", "explain", "--", "shop/report-x7k2p"];
     let table: [(&[&str], &str, &[&str]); 7] = [
         (&["explain", "shop/report-x7k2p"], "usher-two", &report),
-        // By a part of the name, in the namespace of the context or of -n.
+        // Selected by a part of the name, in the namespace of the context or of -n.
         (&["explain", "report"], "usher-two", &report),
         (
             &["--context", "bank", "explain", "report", "-n", "shop"],
@@ -128,7 +128,7 @@ fn a_command_runs_on_the_node_of_the_pod() {
             "usher-one",
             &["usher", "conns", "--output=json", "--", "shop/bill-1"],
         ),
-        // Another selector, on a node that is given.
+        // Another selector, with the node given.
         (
             &["explain", "10.1.0.4", "--node", "one"],
             "usher-one",
@@ -177,7 +177,7 @@ fn streams_and_exit_codes_are_passed_on() {
     let ran = lab.run(&["capture", "report", "-w", "-"]);
     assert_eq!((ran.code, &ran.stderr[..]), (Some(3), "usher: a note\n"));
     assert!(ran.stdout == binary, "{} bytes", ran.stdout.len());
-    // To a file of this machine, which must not exist.
+    // The output goes to a file of this machine, which must not exist.
     let ran = lab.run(&["capture", "report", "-w", "a.pcapng"]);
     assert_eq!((ran.code, ran.stdout), (Some(3), Vec::new()));
     let path = lab.folder.path().join("a.pcapng");
@@ -278,7 +278,7 @@ fn missing_rights_are_named() {
             3,
             "missing right: list pods in namespace usher (pods is forbidden); if usher has another namespace",
         ),
-        // The namespace of the documentation is enough.
+        // The right in the documented namespace is sufficient.
         (&["list pods"], 0, ""),
         (
             &["get pods/exec in usher"],

@@ -18,7 +18,7 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const CLOSE: u8 = 255;
-/// The longest message of a real kubelet.
+/// The longest message that a real kubelet sends.
 const MESSAGE: usize = 32 * 1024;
 
 /// A command that was received.
@@ -31,12 +31,12 @@ pub(crate) struct Executed {
     pub(crate) stdin: Vec<u8>,
 }
 
-/// What a command writes, and how it ends.
+/// The output of a command, and its end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reply {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// None: the connection breaks.
+    /// None breaks the connection.
     pub(crate) code: Option<u8>,
 }
 
@@ -183,7 +183,7 @@ fn execute(stream: TcpStream, cluster: &Cluster, executed: &Mutex<Vec<Executed>>
     let reply = (cluster.program)(&received);
     let mut send = |channel: u8, bytes: &[u8]| {
         for chunk in bytes.chunks(MESSAGE) {
-            // The client may end before it has read everything.
+            // The client may end before it has read all data.
             drop(socket.send(Message::binary([&[channel], chunk].concat())));
         }
     };
@@ -194,7 +194,7 @@ fn execute(stream: TcpStream, cluster: &Cluster, executed: &Mutex<Vec<Executed>>
     };
     send(STATUS, status(code).to_string().as_bytes());
     drop(socket.close(None));
-    // Until the client closes its end.
+    // Read until the client closes its end.
     while socket.read().is_ok() {}
 }
 

@@ -69,7 +69,7 @@ pub fn clean_document(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Replaces every character that is not printable here.
+/// Replaces every character that `fits` rejects.
 fn escape(
     text: &str,
     fits: impl Fn(char) -> bool,

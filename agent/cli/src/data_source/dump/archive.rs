@@ -35,7 +35,7 @@ fn find(unpacked: impl Read, path: &str, largest: u64) -> io::Result<Option<Vec<
         } else if kind.is_pax_local_extensions() {
             long = pax_path(&mut entry)?.or(long);
         } else if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
-            // Not relevant for a regular file.
+            // This extension does not matter for a regular file.
         } else {
             let own = entry.path_bytes();
             let is_it = long.take().as_deref().unwrap_or(&own) == path.as_bytes();

@@ -1,4 +1,4 @@
-//! For tests: a node with a directory as `/proc`, and a pod that was read before.
+//! For tests: a node with a directory as `/proc`, and a pod that was already read.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use usher_core::{
 use super::{Node, Target, target::TargetContainer};
 
 pub(crate) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
-/// A pod that was created since.
+/// The UID of a pod that was created later.
 pub(crate) const OTHER: &str = "1d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
 pub(crate) struct Scene {
@@ -70,7 +70,7 @@ impl Scene {
         }
     }
 
-    /// The process that has this PID now: in the app container of this pod, with these files.
+    /// Adds a process with this PID and these files to the app container of a pod.
     pub(crate) fn process(&self, pid: i32, uid: &str, files: &[(&str, &str)]) {
         let folder = self.folder.path().join(pid.to_string());
         fs::create_dir_all(folder.join("net")).unwrap();

@@ -45,21 +45,21 @@ pub(crate) type Seen = (FoundPod, HashMap<ContainerKey, Look>);
 /// The state of the node at one moment.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The pods as the engine sees them.
+    /// The pods as the engine reports them.
     pub(crate) pods: Vec<Pod>,
     /// The cgroups and processes of each pod.
     pub(crate) seen: Vec<Seen>,
     /// The pods in the kubelet's list, or why it is not available.
     pub(crate) listed: Result<Vec<spec::Pod>, Failure>,
-    /// The pods as the kubelet lists them, where the survey is with documents.
+    /// The pods as the kubelet lists them; empty if documents were not requested.
     pub(crate) documents: BTreeMap<PodUid, String>,
-    /// Addresses of pods, from that list.
+    /// Addresses of pods, from the kubelet's list.
     pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
     /// The modes of this node, as far as the agent saved them.
     pub(crate) modes: Option<NodeModes>,
-    /// What could not be read, and so may be missing.
+    /// Data that could not be read and may be missing.
     pub(crate) gaps: Vec<String>,
-    /// The engine that received all of it.
+    /// The engine, with all data of the survey.
     engine: Mutex<Engine>,
 }
 
@@ -83,7 +83,7 @@ impl Survey {
             let pods = cgroup::walk(&root).map_err(|error| Failure::unavailable(chain(&error)))?;
             selection.documents = pods.into_iter().map(|pod| pod.uid).collect();
         }
-        // In parallel: on a full node both take long.
+        // Run both reads in parallel: each takes long on a full node.
         let reader = thread::spawn(move || walk(&proc, &root));
         let list = node.pods(selection).await;
         let panicked = |_panic| Failure::unavailable("the thread that reads the pods panicked");
@@ -146,7 +146,7 @@ impl Survey {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what the engine does not keep: processes, and names that only the timeline has.
+    /// Adds data that the engine does not keep: processes, and names that only the timeline has.
     fn complete(&mut self, node: &Node) {
         let names = if self.listed.is_err() {
             names(node)
@@ -227,7 +227,7 @@ pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
     }
 }
 
-/// Feeds everything that was read to a new engine. Its actions are not executed.
+/// Creates an engine from the data of the survey. Its actions are not executed.
 fn feed_engine(
     node: &Node,
     config: Arc<Config>,

@@ -19,12 +19,12 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) uid: PodUid,
-    /// As the engine sees it.
+    /// The pod as the engine reports it.
     pub(crate) pod: Pod,
     pub(crate) ips: Vec<IpAddr>,
     /// The containers that have a cgroup, including the sandbox.
     pub(crate) containers: Vec<TargetContainer>,
-    /// What could not be read.
+    /// Data that could not be read.
     pub(crate) gaps: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Target {
         ))
     }
 
-    /// Rejects a pod that is in the node's namespace without hostNetwork: the data about it cannot be right.
+    /// Rejects a pod that is in the node's namespace without hostNetwork: the data about it must be wrong.
     fn checked(&self, node: &Node, netns: Netns) -> Result<Netns, Failure> {
         if node.is_own_network(&netns) && !self.pod.host_network && self.pod.name.is_some() {
             let text = format!(
@@ -162,8 +162,8 @@ impl Target {
         }
     }
 
-    /// Whether this process is in this container now, so that data that was read before belongs to the container: the PID may
-    /// have been reused since the survey.
+    /// Whether this process is in this container now. If so, data that was read before belongs to the container: the
+    /// PID may have been reused since the survey.
     pub(crate) fn has(&self, proc: &ProcRoot, container: &TargetContainer, pid: Pid) -> bool {
         proc.is_in(pid, &self.key(container)).unwrap_or(false)
     }

@@ -25,7 +25,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// Whether packets that the kernel has already counted are still wanted.
+    /// Whether to write the packets that the kernel has already counted.
     pub(super) fn wants_the_rest(&self) -> bool {
         matches!(self, Self::Duration | Self::Signal)
     }

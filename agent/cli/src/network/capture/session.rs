@@ -16,7 +16,7 @@ use super::{
     lines::Lines,
 };
 
-/// How long to wait for packets that the kernel has counted and not yet delivered.
+/// Time for packets that the kernel has counted and not yet delivered.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interfaces with a known name; further ones are printed by number.
 const MAX_INTERFACES: usize = 256;
@@ -136,12 +136,12 @@ impl Session {
         let mut unknown = None;
         let has_more = tap.read(|packet| recording.take(&packet, &mut unknown));
         if let Some(ended) = recording.ended.take() {
-            // Write what was received before.
+            // Write the packets that were received before the end.
             recording.flush().map_err(failed)?;
             return Err(ended);
         }
         recording.flush().map_err(failed)?;
-        // An interface that was created later: earlier packets have its number instead of its name.
+        // The interface was created later. Its earlier packets have its number instead of its name.
         let unknown = unknown.filter(|_| recording.interfaces.len() < MAX_INTERFACES);
         let named = unknown.and_then(|(index, hardware)| {
             let name = tap.name(index)?;

@@ -32,7 +32,7 @@ pub(super) struct Pod<'a> {
 }
 
 impl Pod<'_> {
-    /// Connects to an address. Adds to `gaps` what is not known about the path.
+    /// Connects to an address. Adds the unknown parts of the path to `gaps`.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,

@@ -25,16 +25,16 @@ use crate::{
     failure::Failure,
 };
 
-/// How much is requested for each socket.
+/// The details to request for each socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// Only what the kernel has at hand.
+    /// Only the details that the kernel always reports.
     Plain,
     /// Also round trip times, retransmissions and drops.
     Full,
 }
 
-/// The sockets that were read, and what is missing.
+/// The sockets that were read, and the gaps.
 #[derive(Default)]
 struct Seen {
     sockets: Vec<Socket>,
@@ -103,7 +103,7 @@ fn owners(
     found.map_err(|error| Failure::unavailable(format!("cannot read file descriptors: {error}")))
 }
 
-/// Whether a socket of the node's namespace is the pod's.
+/// Whether a socket of the node's network namespace belongs to the pod.
 fn is_of(socket: &Socket, own: &Owners, members: &[Member]) -> bool {
     let held = own
         .held
@@ -174,7 +174,7 @@ impl Seen {
         }
     }
 
-    /// Records that sockets are missing, which may be the other ends of listed ones.
+    /// Records that sockets are missing. They may be the other ends of listed ones.
     fn miss(&mut self, gap: String) {
         self.is_partial = true;
         self.gaps.push(gap);

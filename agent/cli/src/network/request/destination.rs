@@ -136,7 +136,7 @@ impl Destination {
     }
 }
 
-/// Whether an address is one of the namespace's own. The kernel knows it even without the kubelet.
+/// Whether the namespace has this address. The kernel reports it even without the kubelet.
 fn has(netns: &Netns, address: IpAddr) -> Result<bool, Failure> {
     let own = Links::open(netns)
         .and_then(|links| links.addresses())

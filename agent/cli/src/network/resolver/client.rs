@@ -47,7 +47,7 @@ impl Error {
         }
     }
 
-    /// The text, where the outcome does not say it all.
+    /// The error text, unless the outcome is sufficient.
     fn detail(&self) -> Option<String> {
         match self.outcome() {
             Outcome::Timeout | Outcome::PortUnreachable => None,
@@ -102,7 +102,7 @@ async fn within(
 async fn by_udp(netns: &Netns, query: &Query, server: SocketAddr) -> Result<Answer, Error> {
     let socket = netns.udp_socket(family(server))?;
     let socket = UdpSocket::from_std(net::UdpSocket::from(socket))?;
-    // The kernel drops datagrams of others, and reports that the port is unreachable.
+    // The kernel drops datagrams of other senders, and reports an unreachable port.
     socket.connect(server).await?;
     socket.send(&query.encode()).await?;
     let mut bytes = vec![0; DATAGRAM];

@@ -15,7 +15,7 @@ use crate::{
 
 /// Files that list the tables of iptables-legacy in a namespace, one name per line.
 const LEGACY: [&str; 2] = ["net/ip_tables_names", "net/ip6_tables_names"];
-/// The names are a few words.
+/// Limit of such a file, which has a few names.
 const MAX_LEGACY_BYTES: usize = 1024;
 
 /// An open namespace.

@@ -9,7 +9,7 @@ use usher_inspect::text::table::{self, Cell, Tone};
 
 use crate::output::Report;
 
-/// What is in the network namespace of a pod.
+/// The nftables rules in a pod's network namespace.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rules {
@@ -32,7 +32,7 @@ pub(crate) struct Rules {
 pub(super) struct Table {
     /// In nft syntax.
     pub(super) text: String,
-    /// Packets counted at the gate.
+    /// Packets that the table counted.
     pub(super) packets: u64,
     pub(super) expires: Vec<Expiry>,
 }

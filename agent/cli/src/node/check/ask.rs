@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) struct Pods {
     pub(super) found: Found,
-    /// How many pods there are, where that is known.
+    /// The number of pods, if it is known.
     pub(super) seen: Option<u64>,
     list: Option<(Vec<Pod>, Config)>,
 }
@@ -50,7 +50,7 @@ impl Pods {
     }
 }
 
-/// Asks the kubelet as the agent does.
+/// Requests the pods from the kubelet, as the agent does.
 pub(super) async fn kubelet(node: &Node) -> Pods {
     let args = &node.args.kubelet;
     let found = |pods| Found {
@@ -196,7 +196,7 @@ fn plugin(settings: &Settings) -> Plugin {
     }
 }
 
-/// Tables in namespaces that no pod of the agent is in; all of them where there is no agent.
+/// Tables in network namespaces that none of the agent's pods uses; all tables if no agent runs.
 async fn tables(source: &DataSource, has_agent: bool) -> Result<Vec<String>, String> {
     let known = if has_agent {
         namespaces(source).await?
@@ -224,7 +224,7 @@ async fn tables(source: &DataSource, has_agent: bool) -> Result<Vec<String>, Str
     Ok(left)
 }
 
-/// The network namespaces of the agent's pods.
+/// The network namespaces of the pods that the agent reports.
 async fn namespaces(source: &DataSource) -> Result<BTreeSet<(u64, u64)>, String> {
     let pods = source.pods().await.map_err(|failure| failure.text)?;
     let containers = pods.items.iter().flat_map(|pod| &pod.containers);

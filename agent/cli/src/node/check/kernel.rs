@@ -1,4 +1,4 @@
-//! The features of the kernel and the privileges of this process, by trying them.
+//! Probes the features of the kernel and the privileges of this process.
 
 use std::{error::Error, fs};
 
@@ -24,11 +24,11 @@ use usher_sys::{
 
 use crate::data_source::node::Node;
 
-/// The file of a cgroup that has its processes, and how one of another pid namespace is written there.
+/// The file with the processes of a cgroup, and its entry for a process of another pid namespace.
 const PROCESSES: &str = "cgroup.procs";
 const OUTSIDE: &str = "0";
 
-/// Tries everything; takes some ten milliseconds.
+/// Runs all probes, which takes some ten milliseconds.
 pub(super) async fn look(pods: Option<u64>) -> Found {
     let ended = feature_probe::process().await;
     Found {
@@ -55,7 +55,7 @@ pub(super) async fn look(pods: Option<u64>) -> Found {
 
 fn network() -> Result<Network, String> {
     let features = nft::probe().map_err(|error| chain(&error))?;
-    // A second one, for the readers: a group has one in each namespace.
+    // The readers need a second namespace: a group has one reader in each.
     let netns = Netns::scratch().map_err(|error| chain(&error))?;
     let reader = Log::bind(&netns, nflog::GROUP).map(drop);
     let queue = Queue::bind(&netns, nfqueue::QUEUE).map(drop);
@@ -87,7 +87,7 @@ pub(super) fn privileges(node: &Node) -> capability::Found {
 
 fn processes(node: &Node) -> Result<Processes, String> {
     let scan = netns::scan(&node.proc).map_err(|error| chain(&error))?;
-    // Where there are no pods yet nothing is outside.
+    // Without pods, no process is outside.
     let root = cgroup::locate(&node.args.cgroup_root).ok();
     let pods = root
         .and_then(|root| cgroup::walk(&root).ok())

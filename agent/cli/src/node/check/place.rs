@@ -17,8 +17,8 @@ use usher_sys::{net::feature_probe, oci::bundle, pods::cgroup};
 
 use crate::data_source::node::Node;
 
-/// Where platforms have network configurations and CNI plugins. The second of two with the same configurations are GKE's,
-/// and those of old releases of k3s.
+/// Directories of network configurations and of CNI plugins, by platform. If two entries share the first directory, the
+/// second entry is for GKE, or for old releases of k3s.
 const CNI_DIRS: [(&str, &str); 5] = [
     ("/etc/cni/net.d", "/opt/cni/bin"),
     ("/etc/cni/net.d", "/home/kubernetes/bin"),
@@ -103,7 +103,7 @@ fn config(path: &Path) -> Result<Option<usize>, String> {
     Ok(Some(own.count()))
 }
 
-/// Without flags, the directories are those of the platform: a node without an agent has no other source.
+/// Without flags, uses the directories of the platform: a node without an agent has no other source.
 pub(super) fn given_or_known(given: &CniArgs) -> CniArgs {
     let mut args = given.clone();
     if args.cni_conf_dir.is_empty()
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(known(&platforms), Some((&conf[..], &one[..])));
         fs::create_dir(&two).unwrap();
         assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
-        // Nothing that can be called.
+        // The directory has no executable file.
         fs::create_dir(&one).unwrap();
         fs::write(folder.path().join("one/README"), "").unwrap();
         let plugin = folder.path().join("two/bridge");

@@ -30,7 +30,7 @@ pub(super) struct Collection {
     manifest: Manifest,
     files: Vec<File>,
     reads: Reads,
-    /// Bytes until `--size`.
+    /// Bytes left of `--size`.
     left: u64,
     end: Instant,
     is_cut: bool,
@@ -40,7 +40,7 @@ pub(super) struct Collection {
 #[derive(Debug)]
 pub(super) struct Collected {
     pub(super) manifest: Manifest,
-    /// Whether a limit cut the content.
+    /// Whether a limit omitted content.
     pub(super) is_cut: bool,
     manifest_file: File,
     files: Vec<File>,
@@ -162,7 +162,7 @@ impl Collection {
         let dot = if end.is_empty() { "" } else { "." };
         let numbered = (2..).map(|number: u64| format!("{folder}{stem}-{number}{dot}{end}"));
         let mut paths = std::iter::once(format!("{folder}{name}")).chain(numbered);
-        // The numbers are endless, so there is always one.
+        // The numbers are unlimited, so a free path exists.
         paths.find(is_free).unwrap_or_default()
     }
 

@@ -1,5 +1,5 @@
-//! Collects the content: first the reports about the node, then those about each pod, then files of the node, so that a size
-//! limit cuts the long texts.
+//! Collects the content: first the reports about the node, then those about each pod, then files of the node, so that a
+//! size limit omits the long texts.
 
 use std::{future::ready, net::IpAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     pod::{explain, plan},
 };
 
-/// Collects everything. What is not available is listed in the manifest, so this fails only when a requested pod does not
+/// Collects everything. The manifest lists data that is not available, so this fails only if a requested pod does not
 /// exist.
 pub(super) async fn gather(
     source: &mut DataSource,

@@ -21,7 +21,7 @@ pub(super) struct Journal {
     path: PathBuf,
     changes: Directory,
     file: Option<Reading>,
-    /// The newest lines, so that a replaced file repeats none.
+    /// The newest lines, to skip known lines of a replaced file.
     last: Last,
 }
 
@@ -116,7 +116,7 @@ fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
     let after = rest.split_off(end + 1);
     let text = String::from_utf8_lossy(rest).into_owned();
     *rest = after;
-    // A replaced file is in the order of pods.
+    // A replaced file is sorted by pod.
     let parsed = text.lines().filter_map(|line| {
         let entry: Entry = serde_json::from_str(line).ok()?;
         Some((entry, line))
@@ -170,7 +170,7 @@ mod tests {
         file.write_all(&new.as_bytes()[7..]).unwrap();
         let entries = journal.next().await.unwrap();
         assert_eq!(entries[0].pod, "a/new");
-        // Replaced, with known and new lines, pod by pod.
+        // The file is replaced by one with known and new lines, sorted by pod.
         let text = [line(4, "a/b"), line(1, "a/old"), new, line(2, "a/same")].concat();
         let other = dir.path().join("other");
         fs::write(&other, text).unwrap();

@@ -1,4 +1,4 @@
-//! Lines of decisions: of the agent, or of the file that it keeps.
+//! A stream of decisions, from the agent or from its timeline's file.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -18,7 +18,7 @@ pub(crate) struct Lines {
     from: From,
     /// Entries of the timeline's file that are printed first.
     history: VecDeque<Entry>,
-    /// Those that the source may repeat.
+    /// Entries of `history` that the source may repeat.
     replayed: Vec<Entry>,
     ready: VecDeque<WatchLine>,
 }
@@ -52,7 +52,7 @@ impl Lines {
         })
     }
 
-    /// Prints these entries first, and none of them twice.
+    /// Returns these entries first, and skips them when the source repeats them.
     pub(super) fn replay(&mut self, entries: Vec<Entry>) {
         self.replayed.clone_from(&entries);
         self.history = entries.into();

@@ -33,7 +33,7 @@ impl Show {
         }
     }
 
-    /// Whether gaps are lines as well.
+    /// Whether gaps are printed as lines too.
     pub(super) const fn tells_gaps(&self) -> bool {
         matches!(self.format, Format::Json | Format::Yaml)
     }
@@ -55,7 +55,7 @@ impl Show {
     pub(super) fn line(&self, line: &WatchLine) -> String {
         match (self.format, line) {
             (Format::Json, line) => {
-                // Texts and numbers: nothing in it can fail to be written.
+                // A line has only texts and numbers, which always serialize.
                 let text = serde_json::to_string(line).unwrap_or_default();
                 format!("{}\n", clean_document(&text))
             }

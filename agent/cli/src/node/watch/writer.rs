@@ -1,4 +1,4 @@
-//! Writes lines on a thread. write(2) blocks while the reader stalls, and a signal must end the program all the same.
+//! Writes lines on a thread. write(2) blocks while the reader stalls, but a signal must still end the program.
 
 use std::{io, thread};
 
@@ -12,7 +12,7 @@ enum Text {
     Complaint(String),
 }
 
-/// The thread's other end.
+/// Sends texts to the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     texts: mpsc::Sender<Text>,
@@ -30,7 +30,7 @@ impl Writer {
         Ok(Self { texts, written })
     }
 
-    /// Writes a part of the answer. Nothing more is to be written where this is not waited for to its end.
+    /// Writes a part of the answer. A caller that drops this future must not write again.
     pub(super) async fn write(&mut self, text: String) -> io::Result<()> {
         self.give(Text::Answer(text)).await
     }

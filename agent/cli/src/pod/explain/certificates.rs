@@ -27,7 +27,7 @@ const REQUEST: &[u8] = b"GET /certs HTTP/1.1\r\nHost: localhost\r\nConnection: c
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_RESPONSE: usize = 256 * 1024;
 
-/// None where the pod has no such proxy, or it does not reply.
+/// None if the pod has no such proxy, or the proxy does not reply.
 pub(super) async fn query(
     node: &Node,
     target: Option<&Target>,

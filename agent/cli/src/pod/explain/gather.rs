@@ -27,7 +27,7 @@ use crate::{
     global::Exit,
 };
 
-/// The API server has this long to return the Node, of which only the kubelet's version is used.
+/// Timeout of the API server for the Node, of which only the kubelet's version is used.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
@@ -84,7 +84,7 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
     Ok(explanation)
 }
 
-/// The pod that is meant: one with a cgroup, else one that only the kubelet still knows.
+/// The selected pod: one with a cgroup, or else one that only the kubelet lists.
 fn resolve_pod(
     survey: &Survey,
     given: &str,
@@ -107,8 +107,8 @@ fn resolve_pod(
     }
 }
 
-/// The explanation of a pod that is gone, by the timeline's file. None where a pod of the node has the name in its own, so
-/// that an ambiguous name stays an error.
+/// The explanation of a pod that is gone, from the timeline's file. None if the name of a present pod contains the
+/// argument, so that an ambiguous name stays an error.
 fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explanation> {
     let is_present = |pod: &usher_core::admin::Pod| pod.display_name().contains(given);
     if survey.pods.iter().any(is_present) {
@@ -117,7 +117,7 @@ fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explana
     let mut entries = source.recorded();
     entries.retain(|entry| !survey.pods.iter().any(|pod| pod.uid == entry.uid));
     entries.sort_by_key(|entry| entry.at_ms);
-    // The newest pod of each name.
+    // Keep the newest pod of each name.
     let newest: BTreeMap<&str, &str> = entries
         .iter()
         .map(|entry| (&entry.pod[..], &entry.uid[..]))
@@ -142,15 +142,15 @@ fn candidate(pod: &Pod) -> Candidate {
     Candidate {
         uid: pod.uid.to_string(),
         name: Some(pod.display_name()),
-        // Another pod may have the address of a pod that ended.
+        // Another pod may have the address of an ended pod now.
         ips: Vec::new(),
         containers: ids.map(ToString::to_string).collect(),
         pids: Vec::new(),
     }
 }
 
-/// Another pod that shows that the kubelet supports native sidecars: a kubelet without the support waits for the end of an
-/// init container before it starts the apps.
+/// Another pod that proves that the kubelet supports native sidecars: without that support, a kubelet waits for the end
+/// of an init container before it starts the apps.
 fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
     let runs = |pod: &&Pod| {
         let mut states = pod
@@ -165,7 +165,7 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
     natives.find(runs).map(Pod::display_name)
 }
 
-/// The modes that the agent reports, or else those of the values that it saved.
+/// The modes that the agent reports, or else those that it saved.
 async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
     if source.origin() == Origin::Agent {
         let modes = source.status().await.ok()?.modes;

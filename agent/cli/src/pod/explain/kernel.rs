@@ -1,4 +1,4 @@
-//! What the kernel shows about one pod: the processes of its containers, from the node's `/proc`, and the TCP sockets of
+//! The kernel's data about one pod: the processes of its containers, from the node's `/proc`, and the TCP sockets of
 //! its network namespace that listen or connect, from sock_diag. No file of the pod is read.
 
 use std::{
@@ -32,7 +32,7 @@ const MAX_PROCESSES: usize = 256;
 const MAX_TEXT: u64 = 64 * 1024;
 const MAX_SOCKETS: usize = 4096;
 
-/// Inspects a pod. A pod without a process shows nothing.
+/// Inspects a pod. The result is empty for a pod without a process.
 pub(super) fn inspect(node: &Node, target: Option<&Target>, gaps: &mut Vec<String>) -> Seen {
     let Some(target) = target else {
         return Seen {
@@ -52,7 +52,7 @@ pub(super) fn inspect(node: &Node, target: Option<&Target>, gaps: &mut Vec<Strin
 }
 
 fn network(node: &Node, target: &Target, gaps: &mut Vec<String>) -> Option<Network> {
-    // A pod that has ended has no network any more.
+    // An ended pod has no network namespace.
     target.running().next()?;
     links::list(node, target)
         .inspect_err(|error| gaps.push(format!("its network: {}", error.text)))
@@ -75,7 +75,7 @@ fn processes(node: &Node, target: &Target) -> Vec<Process> {
         .collect()
 }
 
-/// None for a process that has ended.
+/// None if the process has exited.
 fn process(node: &Node, container: &str, pid: Pid) -> Option<Process> {
     let status = read(node, pid, "status").ok()?;
     let cmdline = read(node, pid, "cmdline").ok()?;
@@ -124,7 +124,7 @@ fn redirect(node: &Node, target: &Target) -> Option<String> {
 }
 
 fn sockets(node: &Node, target: &Target, gaps: &mut Vec<String>) -> Option<Vec<Socket>> {
-    // The node's sockets are not the pod's.
+    // A pod with hostNetwork shares the node's sockets.
     if target.pod.host_network {
         return None;
     }
