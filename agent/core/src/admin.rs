@@ -1,7 +1,7 @@
-//! What the admin socket serves and the program `usher` shows, as data.
+//! The data types of the admin socket, which the program `usher` displays.
 //!
-//! One form for both, so that an answer of the agent, one that was put together without it, and one out of a file are
-//! drawn by the same code. Fields are added, never changed, within one [`API_VERSION`].
+//! Answers of the agent, answers that the program collects without the agent, and answers from a file have the same
+//! form, so that the same code prints them. Fields are added, never changed, within one [`API_VERSION`].
 
 mod act;
 mod cost;
@@ -31,12 +31,12 @@ use crate::decision::timeline::Entry;
 /// Version of these types.
 pub const API_VERSION: &str = "usher.dev/cli/v1";
 
-/// An answer, and where it comes from.
+/// An answer and its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<T> {
     pub api_version: String,
-    /// What it is, such as `Status`.
+    /// The type of the answer, such as `Status`.
     pub kind: String,
     pub from: Origin,
     #[serde(flatten)]
@@ -50,12 +50,11 @@ pub enum Origin {
     Agent,
     /// The command line itself, from the node's kernel.
     Node,
-    /// A file that was made earlier.
+    /// A saved answer.
     File,
 }
 
 impl<T> Document<T> {
-    /// Wraps an answer up.
     pub fn new(kind: &str, from: Origin, data: T) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
@@ -72,7 +71,7 @@ pub struct Pods {
     pub items: Vec<Pod>,
 }
 
-/// What was decided about one pod.
+/// The decisions about one pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     pub items: Vec<Entry>,

@@ -1,10 +1,10 @@
-//! What is left of usher on a node, and the way in which it goes.
+//! The removal of usher from a node: the parts that are found, and the order of their removal.
 //!
-//! Order matters. The entry in the network configuration goes first; runtimes that had read it get some time to end
-//! what they began; then the binary that it named, the tables, what was written beside. A binary stays behind an entry
-//! that stays, since without it no pod could start or end, and a directory behind what is left in it.
+//! The order matters. The entry in the network configuration is removed first. Runtimes that have read it get time to
+//! complete their calls. Then follow the binary of the plugin, the tables and the other files. A binary stays while
+//! an entry names it, because without it no pod could start or stop. A directory stays while a file is left in it.
 //!
-//! Nothing is looked at or removed here: [`Cleaning`] says what is next, and receives its result.
+//! This module reads and removes nothing: [`Cleaning`] returns the next step and receives its result.
 
 use std::{
     collections::VecDeque,
@@ -14,16 +14,16 @@ use std::{
 
 use crate::base::id::{NetnsId, Pid};
 
-/// Something of usher, in the order in which things go.
+/// A part of usher on the node, in the order of removal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Thing {
-    /// A place that may have something of usher, and would not be looked at.
+    /// A place that cannot be searched.
     Unseen(String),
     /// A network configuration that has the plugin's entry.
     Entry(PathBuf),
     Binary(PathBuf),
-    /// A file that a program which was killed has left half written.
+    /// An incomplete file of a program that was killed.
     Temporary(PathBuf),
     /// The table in the network namespace of a process.
     Table {
@@ -32,18 +32,18 @@ pub enum Thing {
         /// The name of that process.
         name: String,
     },
-    /// The socket on which the plugin asks.
+    /// The socket for requests of the plugin.
     Socket(PathBuf),
     /// A file that agent or plugin wrote.
     File(PathBuf),
-    /// Something in usher's directory that usher did not put there.
+    /// A file of another program in usher's directory.
     Foreign(PathBuf),
     /// The directory of these files.
     Directory(PathBuf),
 }
 
 impl Thing {
-    /// What it is, in one word.
+    /// The kind of the part, in one word.
     pub fn kind(&self) -> &'static str {
         self.into()
     }
@@ -76,23 +76,23 @@ impl fmt::Display for Thing {
     }
 }
 
-/// Why something stays, and what a person can do.
+/// Why a part stays, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     pub why: String,
     pub advice: &'static str,
 }
 
-/// Something that was found.
+/// A part that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub thing: Thing,
-    /// Why it cannot be removed, where that is known before it is tried.
+    /// Why it cannot be removed, where that is known in advance.
     pub obstacle: Option<Obstacle>,
 }
 
 impl Found {
-    /// Something that is to be removed.
+    /// A part to remove.
     pub fn removable(thing: Thing) -> Self {
         Self {
             thing,
@@ -100,7 +100,7 @@ impl Found {
         }
     }
 
-    /// Something that has to stay.
+    /// A part that cannot be removed.
     pub fn stuck(thing: Thing, why: impl Into<String>, advice: &'static str) -> Self {
         let why = why.into();
         Self {
@@ -110,7 +110,7 @@ impl Found {
     }
 }
 
-/// What became of it.
+/// The result for one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     WouldGo,
@@ -118,7 +118,7 @@ pub enum Fate {
     Left(Obstacle),
 }
 
-/// One line for people.
+/// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub thing: Thing,
@@ -136,10 +136,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// What became of everything.
+/// The results for all parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order in which it was dealt with.
+    /// In the order of removal.
     pub lines: Vec<Line>,
 }
 
@@ -149,12 +149,12 @@ impl Report {
         self.lines.iter().filter(stays)
     }
 
-    /// Whether nothing stays.
+    /// Whether no part is left.
     pub fn is_clean(&self) -> bool {
         self.left().next().is_none()
     }
 
-    /// Takes in what is there after all was done: whatever is not known to stay has come back.
+    /// Adds the parts that a second search found. A part that is not reported as left was restored by a process.
     pub fn found_again(&mut self, found: Vec<Found>) {
         for Found { thing, obstacle } in found {
             if self.left().any(|line| line.thing == thing) {
@@ -169,28 +169,28 @@ impl Report {
     }
 }
 
-/// What is to be done next.
+/// The next step of the removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// This goes. [`Cleaning::done`] wants to hear about it.
+    /// Remove this part, and pass the result to [`Cleaning::done`].
     Remove(Thing),
-    /// Runtimes are given time to end the calls that they have begun.
+    /// Wait until runtimes have completed the calls that they have begun.
     Linger,
 }
 
-/// The way in which all goes.
+/// A removal in progress.
 #[derive(Debug)]
 pub struct Cleaning {
     waiting: VecDeque<Found>,
     current: Option<Thing>,
     is_dry: bool,
-    /// Whether a runtime may be using an entry that has just gone.
+    /// Whether a runtime may still use an entry that was removed.
     lingers: bool,
     report: Report,
 }
 
 impl Cleaning {
-    /// All of this goes, where it can.
+    /// Removes everything that was found, where possible.
     pub fn new(mut found: Vec<Found>) -> Self {
         found.sort_by(|one, other| one.thing.cmp(&other.thing));
         found.dedup_by(|one, other| one.thing == other.thing);
@@ -203,7 +203,7 @@ impl Cleaning {
         }
     }
 
-    /// What would become of all this, if every removal succeeded.
+    /// The report of a removal without errors.
     pub fn dry_run(found: Vec<Found>) -> Report {
         let mut cleaning = Self::new(found);
         cleaning.is_dry = true;
@@ -215,7 +215,7 @@ impl Cleaning {
         cleaning.report
     }
 
-    /// What is next; None when all is done.
+    /// The next step; None when the removal is complete.
     pub fn step(&mut self) -> Option<Step> {
         while let Some(Found { thing, obstacle }) = self.waiting.pop_front() {
             if let Some(obstacle) = obstacle.or_else(|| self.stands_behind(&thing)) {
@@ -233,7 +233,7 @@ impl Cleaning {
         None
     }
 
-    /// What came of the removal that was last asked for.
+    /// Applies the result of the last [`Step::Remove`].
     pub fn done(&mut self, outcome: Result<(), String>) {
         let Some(thing) = self.current.take() else {
             return;
@@ -250,7 +250,6 @@ impl Cleaning {
         self.settle(thing, fate);
     }
 
-    /// What became of everything.
     pub fn report(self) -> Report {
         self.report
     }
@@ -259,7 +258,7 @@ impl Cleaning {
         self.report.lines.push(Line { thing, fate });
     }
 
-    /// Whether something that stays needs this.
+    /// The obstacle, if a part that stays needs this one.
     fn stands_behind(&self, thing: &Thing) -> Option<Obstacle> {
         let needs = |line: &&Line| match (thing, &line.thing) {
             (Thing::Binary(_), Thing::Entry(_)) => true,
@@ -278,7 +277,7 @@ impl Cleaning {
     }
 }
 
-/// What a person can do where a removal failed.
+/// The remedy where a removal failed.
 fn advice(thing: &Thing) -> &'static str {
     match thing {
         Thing::Entry(_) => "take the object of type \"usher-cni\" out of it manually",

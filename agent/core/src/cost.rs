@@ -1,4 +1,4 @@
-//! What it costs that sidecars outlive their apps, or end or start at the wrong time, by Namespace.
+//! The cost of sidecars that outlive their apps, or that end or start at the wrong time, by Namespace.
 //!
 //! | figure | what |
 //! | --- | --- |

@@ -56,7 +56,7 @@ pub enum Kind {
     VersionReported {
         version: Version,
     },
-    /// Every app container ended for good; usher terminates these sidecars.
+    /// Every app container finished; usher terminates these sidecars.
     PodFinished {
         sidecars: Vec<String>,
     },
@@ -143,7 +143,7 @@ pub enum Kind {
         /// The ports that are still held.
         ports: Vec<u16>,
     },
-    /// The pod's network namespace troubles the worker: usher leaves it alone for a while.
+    /// The pod's network namespace delays the worker: usher quarantines it.
     Quarantined(Trouble),
     /// Observe mode: what a hold would have prevented.
     WouldHold {
@@ -197,7 +197,7 @@ pub enum Kind {
     PreStopUnsupported {
         reason: String,
     },
-    /// A container that had its stop signal late ran until the end of the pod's grace period.
+    /// A container whose stop signal was delayed ran until the end of the pod's grace period.
     LingerKilled,
     /// In observe mode: a sidecar of a deleted pod ended before the last app.
     WouldLinger {
@@ -255,7 +255,7 @@ pub enum WaitReason {
     WholePodRestarts {
         container: String,
     },
-    /// The kernel did not show the container's run, and the kubelet has not reported its result.
+    /// usher did not observe a run of the container, and the kubelet has not reported its result.
     StatusUnknown {
         container: String,
     },

@@ -37,8 +37,8 @@ use crate::{
     },
 };
 
-/// When the kubelet is polled after the start, besides the first time: the statuses
-/// of its first list are older than the start by as much as the kubelet's watch lags behind.
+/// When the kubelet is polled again after the start: the statuses in its first list are outdated by the lag of the
+/// kubelet's watch.
 const AFTER_START_MS: [u64; 2] = [700, 2500];
 
 /// The state of a node, and the decisions that follow from it.
@@ -51,7 +51,7 @@ pub struct Engine {
     kubelet_poll: KubeletPoll,
     timers: Timers,
     namespaces: Namespaces,
-    /// In boxes: half of the room in the tree's nodes may be empty.
+    /// Boxed, because half of the slots in the nodes of the tree may be empty.
     pods: BTreeMap<PodUid, Box<Tracked>>,
     /// What the kernel supports of the hold.
     features: Option<Features>,
@@ -159,10 +159,10 @@ impl Engine {
         actions
     }
 
-    /// When [`Event::Timer`] is to be delivered, at the earliest and if no
-    /// other event changes it before; None while there is nothing to wait for.
+    /// The earliest time at which [`Event::Timer`] is due, unless another event changes it before; None while nothing
+    /// is due.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        // What was due at the last step was done in it.
+        // The last step did everything that was due by then.
         let poll = self.kubelet_poll.due().filter(|due| *due > self.now);
         self.timers.next(self.now).into_iter().chain(poll).min()
     }
@@ -193,7 +193,7 @@ impl Engine {
 
     fn set_config(&mut self, now: Timestamp, config: Arc<Config>, actions: &mut Vec<Action>) {
         self.config = config;
-        // The last list was reduced to what the earlier recipes read.
+        // The last list contains only the fields that the earlier recipes read.
         self.kubelet_poll.request(now);
         self.outdate_plans(|_pod| true);
         self.review_all(now, actions);
@@ -299,7 +299,7 @@ impl Engine {
                 review::poll_kubelet_later(tracked, poll, view.now);
                 review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
             }
-            // A doubt neither begins nor revokes a termination: the kubelet's answer decides.
+            // While a fact is unknown, no termination begins and none is revoked: the kubelet's reply decides.
             Progress::AskKubelet(why) => {
                 review::poll_kubelet(tracked, poll, view.now);
                 review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
@@ -327,8 +327,8 @@ impl Engine {
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {
         self.forget_sandbox(uid, actions);
         self.close_cost(uid);
-        // The kubelet may list it for as long as the API has the object; with
-        // its cgroup everything that could be done for it is gone.
+        // The kubelet may list the pod as long as the API has the object; without its cgroup, nothing can be done for
+        // it.
         if let Some(tracked) = self.pods.get_mut(uid) {
             tracked.leaving = true;
             actions.extend(tracked.linger.withdraw(uid));

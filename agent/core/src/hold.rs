@@ -64,7 +64,7 @@ pub struct Features {
 pub struct Tally {
     /// Held connections; in observe mode refused ones.
     pub connections: usize,
-    /// Those of them that the kernel had released before, when their time was over.
+    /// Held connections that the kernel released before, when their timeout had expired.
     pub by_kernel: usize,
     /// How long the longest of them waited, until its own port was released.
     pub longest: Duration,
@@ -98,16 +98,16 @@ impl Remains {
     }
 }
 
-/// Why no connection waits in a pod.
+/// Why no connection of a pod is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotHeld {
-    /// The Node's annotation says so.
+    /// By the Node's annotation.
     Off,
-    /// The node's kernel cannot.
+    /// The node's kernel lacks a feature.
     Kernel { lacks: String },
     /// The configuration excludes its namespace.
     ExcludedNamespace,
-    /// Its network namespace is the node's.
+    /// The pod uses the node's network namespace.
     HostNetwork,
     /// Its sidecars are native ones, which are ready before the apps start.
     NativeOnly { names: Vec<String> },
@@ -115,13 +115,13 @@ pub enum NotHeld {
     NoSidecar,
     /// No app connects to its sidecars.
     NoHeldPort,
-    /// It has sidecars only.
+    /// All its containers are sidecars.
     NoApp,
-    /// The pod's annotation, its Namespace or the configuration says so.
+    /// By the pod's annotation, its Namespace or the configuration.
     OptedOut,
     /// It is being deleted, or its apps have ended.
     Ending,
-    /// Its apps had started before usher looked at it, and nothing was left in it by an earlier agent.
+    /// Its apps started before usher inspected it, and it has no table of an earlier agent.
     Late,
     /// Its apps had started before its Namespace could be read.
     NamespaceReadLate,
@@ -146,13 +146,13 @@ pub enum Opened {
     /// The sidecar has listened on its captured port for some seconds, and its readiness probe has not succeeded.
     ProbeFailed,
     Deadline,
-    /// A sidecar ended and will not be started again.
+    /// A sidecar ended and does not restart.
     SidecarEnded,
     /// It is being deleted, or its apps have ended.
     #[serde(rename = "pod-ending")]
     #[strum(serialize = "pod-ending")]
     Ending,
-    /// It is not to be held any more: mode, annotation or configuration changed.
+    /// A hold is no longer wanted: mode, annotation or configuration changed.
     NotWanted,
     /// An init container runs, which its sidecars wait for.
     InitContainer,
@@ -165,14 +165,14 @@ pub enum Opened {
 pub enum Failed {
     /// No connection can be held: the kernel's error.
     Arm(String),
-    /// Who had them wait ended, and they go.
+    /// The process that held the connections ended, which releases them.
     Gate,
     /// The ports cannot be released: the kernel's error.
     Open(String),
 }
 
 impl Opened {
-    /// The word for it in metrics.
+    /// The label in metrics.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
     }

@@ -1,8 +1,8 @@
-//! What the agent counts and measures, as data: names, types, units, labels with every value that they take, meanings.
+//! The agent's metrics as data: names, types, units, meanings, and labels with all their values.
 //!
-//! The agent registers its metrics from here and the reference in the documentation is written from here, so neither has
-//! one that the other does not know. A label's values are all known beforehand ([`Value`]): no name of a pod, a Namespace
-//! or a container is ever among them, so a node has the same few hundred series whatever runs on it.
+//! The agent registers its metrics from this module, and the reference in the documentation is generated from it, so
+//! both always agree. All values of a label are known in advance ([`Value`]): no label contains the name of a pod, a
+//! Namespace or a container, so a node has the same few hundred series regardless of its workload.
 
 pub mod event;
 pub mod hold;
@@ -17,22 +17,22 @@ pub mod worker;
 
 pub use self::value::Value;
 
-/// The shortest time that a histogram tells from others, in seconds; each bucket is twice as long as the one before.
+/// The upper limit of the first bucket of a histogram, in seconds; that of each further bucket is twice as high.
 pub const SHORTEST: f64 = 0.000_25;
-/// How many buckets a histogram has, beside the one for all that is longer: up to 65.5 s.
+/// The number of buckets of a histogram, besides the one for longer times: up to 65.5 s.
 pub const BUCKETS: u16 = 19;
 
-/// What is counted or measured.
+/// A metric of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, as queries have it. A histogram has `_bucket`, `_sum` and `_count` of it.
+    /// The name in queries. A histogram adds `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
     pub kind: Kind,
-    /// The unit, where it counts something else than things.
+    /// The unit; None for a number of things.
     pub unit: Option<Unit>,
-    /// What its series differ in.
+    /// The labels of its series.
     pub labels: &'static [Label],
-    /// What it says, in one sentence without a full stop.
+    /// The description, in one sentence without a full stop.
     pub meaning: &'static str,
 }
 
@@ -43,7 +43,7 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
-    /// How many were how long.
+    /// A distribution of durations.
     Histogram,
 }
 
@@ -58,12 +58,12 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
     pub key: &'static str,
-    /// Every value that it takes. All are there from the start, so that the first of a kind is seen as a step from 0.
+    /// All its values. Each has a series from the start, so that the first event is visible as a step from 0.
     pub values: &'static [&'static str],
 }
 
 impl Label {
-    /// The label whose values are those of a type.
+    /// A label with the values of a type.
     pub const fn of<V: Value>(key: &'static str) -> Self {
         Self {
             key,
@@ -85,7 +85,7 @@ impl Unit {
 }
 
 impl Metric {
-    /// The name without what its type and unit add to it.
+    /// The name without the suffixes of its type and unit.
     pub fn stem(&self) -> &'static str {
         let name = self.name;
         let name = match self.kind {
@@ -123,7 +123,7 @@ impl Metric {
     }
 }
 
-/// All of them, in the order of the reference.
+/// All metrics, in the order of the reference.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
     let rooms = [
         quit::ALL,

@@ -139,7 +139,7 @@ mod tests {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestOptions {
-    /// Also where there are reasons not to.
+    /// Act despite the reasons against it.
     pub force: bool,
     /// Only report what would be done.
     pub dry_run: bool,

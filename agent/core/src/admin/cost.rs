@@ -1,4 +1,4 @@
-//! What sidecars cost that outlive their apps, by Namespace.
+//! The cost of sidecars that outlive their apps, by Namespace.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct CostReport {
     pub items: Vec<NamespaceCost>,
 }
 
-/// A node, and since when its agent counts.
+/// A node and the time since which its agent counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CountingNode {
@@ -41,12 +41,12 @@ pub struct NamespaceCost {
     pub cpu_hours: f64,
     /// The memory requests of those pods for that time.
     pub memory_gib_hours: f64,
-    /// The part of the sidecars in it.
+    /// The sidecars' share of it.
     pub sidecar_cpu_hours: f64,
     pub sidecar_memory_gib_hours: f64,
     /// Connections that were refused in observe mode, and that a hold would have prevented.
     pub refused_connections: u64,
-    /// Time that apps of deleted pods ran without a sidecar that had ended.
+    /// Time that apps of deleted pods ran on after a sidecar had ended.
     pub sigterm_gap_seconds: f64,
 }
 

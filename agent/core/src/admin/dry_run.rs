@@ -9,24 +9,24 @@ pub struct Forecast {
     pub uid: String,
     /// `namespace/name`.
     pub pod: String,
-    /// The mode that this was made for, where another one was asked about than the node has.
+    /// The mode of this forecast, where it is not the node's mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what_if: Option<String>,
-    /// What is not known and was taken for nothing.
+    /// Unknown facts, which the forecast ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// What of annotations and labels cannot be used.
+    /// Invalid annotations and labels, which are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     pub quit: Quit,
-    /// Having its connections and starts wait.
+    /// The hold of its connections and starts.
     pub hold: Hold,
-    /// Holding the stop signals of its sidecars; None where the pod does not request it.
+    /// The hold of its sidecars' stop signals; None where the pod does not request it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Linger>,
 }
 
-/// When something is done.
+/// When usher acts.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
 )]
@@ -34,7 +34,7 @@ pub struct Forecast {
 #[serde(rename_all = "lowercase")]
 pub enum Acts {
     Now,
-    /// When what it waits for has happened.
+    /// When the event that usher waits for has happened.
     Later,
     #[default]
     No,
@@ -46,20 +46,20 @@ impl Acts {
     }
 }
 
-/// Showing sidecars out.
+/// The termination of sidecars.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Quit {
-    /// The node's mode, or the one that was asked about.
+    /// The node's mode, or the requested one.
     pub mode: String,
     pub acts: Acts,
-    /// What keeps usher from it now.
+    /// What prevents the termination now.
     pub because: Vec<String>,
     /// Wait after the last app's end, in milliseconds.
     pub delay_ms: u64,
     /// The sidecars, in the order in which they are terminated.
     pub sidecars: Vec<Sidecar>,
-    /// Containers that end by themselves once the others have ended.
+    /// Containers that exit after the others have ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub self_ending: Vec<String>,
 }
@@ -72,17 +72,17 @@ pub struct Sidecar {
     pub runs: bool,
     pub recipe: String,
     pub recognised_by: String,
-    /// The stage of the pod in which its turn is: `helper`, `logs`, `mesh`.
+    /// The stage of the pod in which it is terminated: `helper`, `logs`, `mesh`.
     pub stage: String,
     /// Its version, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The steps, the first one first.
     pub ladder: Vec<LadderStep>,
-    /// What ends it when the pod is deleted and its last app has ended; None where the end of an app finishes the pod.
+    /// How it ends when the pod is deleted and its last app has ended; None where the end of an app finishes the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_deletion: Option<String>,
-    /// Steps of the recipe that are not there for it.
+    /// Steps of the recipe that do not apply to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -93,18 +93,18 @@ pub struct LadderStep {
     pub step: String,
     /// `drain` or `quit`.
     pub purpose: String,
-    /// The exit code that it leads to; None for unknown.
+    /// The exit code that it causes; None for unknown.
     pub exit_code: Option<i32>,
     /// How long the sidecar is known to take to end, in milliseconds.
     pub takes_ms: u64,
-    /// When the next step follows where it did not end, in milliseconds.
+    /// Time until the next step if the sidecar still runs, in milliseconds.
     pub next_after_ms: u64,
-    /// Whether it may be taken.
+    /// Whether usher may take it.
     pub allowed: Allowed,
-    /// Why not, or on what it depends.
+    /// The reason, where the step is forbidden or depends on something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The condition by which it is there.
+    /// The condition that adds the step to the ladder.
     pub chosen: String,
 }
 
@@ -112,50 +112,50 @@ pub struct LadderStep {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Allowed {
-    /// It does the pod no harm.
+    /// The step does not harm the pod.
     #[default]
     Yes,
-    /// It depends on how the apps end.
+    /// The answer depends on how the apps end.
     Depends,
     /// It would turn a succeeded pod into a failed one, or have no effect.
     No,
 }
 
-/// A step that is not there.
+/// A step that does not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
     pub step: String,
-    /// The exit code that it would lead to; None for unknown.
+    /// The exit code that it would cause; None for unknown.
     pub exit_code: Option<i32>,
     pub why: String,
 }
 
-/// Having connections and starts wait.
+/// The hold of connections and starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// The node's mode, or the one that was asked about.
+    /// The node's mode, or the requested one.
     pub mode: String,
     pub acts: Acts,
-    /// What keeps usher from it now.
+    /// What prevents the hold now.
     pub because: Vec<String>,
     pub held_ports: Vec<HeldPort>,
-    /// How long at most, in milliseconds.
+    /// The longest hold, in milliseconds.
     pub deadline_ms: u64,
-    /// What happens then: `open` or `closed`.
+    /// What happens at the deadline: `open` or `closed`.
     pub on_deadline: String,
-    /// Whether they wait again while a sidecar is started again.
+    /// Whether ports are held again while a sidecar restarts.
     pub again: bool,
-    /// Users of the sidecars: their connections are not held.
+    /// Users of the sidecars, whose connections are not held.
     pub passing_uids: Vec<u32>,
-    /// Groups of the sidecars, likewise.
+    /// Groups of the sidecars, whose connections are not held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passing_gids: Vec<u32>,
     pub starts: Vec<Start>,
 }
 
-/// Holding the stop signals of sidecars until the apps of the deleted pod have ended.
+/// The hold of sidecars' stop signals until the apps of the deleted pod have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Linger {
@@ -173,30 +173,30 @@ pub struct Linger {
 #[serde(rename_all = "camelCase")]
 pub struct Stop {
     pub container: String,
-    /// How long it waits at most, in milliseconds; None where it does not wait.
+    /// The longest hold, in milliseconds; None where it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ms: Option<u64>,
-    /// Where the traffic of an app decides how long it waits: the least time, in milliseconds.
+    /// The shortest hold where the traffic of an app decides, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_ms: Option<u64>,
-    /// And the silence of clients that ends it after that, in milliseconds.
+    /// The silence of clients that ends the hold after that, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silence_ms: Option<u64>,
-    /// The request that drains inbound connections of a sidecar while its signal waits.
+    /// The request that drains inbound connections of a sidecar while its signal is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<String>,
-    /// Why it does not wait, or why traffic does not decide.
+    /// Why the signal is not held, or why traffic does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// A port at which connections wait.
+/// A port at which connections are held.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldPort {
     pub port: u16,
     pub sidecar: String,
-    /// Whether DNS queries wait there as well.
+    /// Whether DNS queries are held as well.
     pub dns: bool,
     pub opens: String,
 }
@@ -205,9 +205,9 @@ pub struct HeldPort {
 #[serde(rename_all = "camelCase")]
 pub struct Start {
     pub container: String,
-    /// How long at most, in milliseconds; None where it does not wait.
+    /// The longest hold, in milliseconds; None where the start is not held.
     pub limit_ms: Option<u64>,
-    /// Why not, or where the limit comes from.
+    /// Why it is not held, or the source of the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! The filter of `usher log --level agent::install::cni=debug`.
 //!
-//! `tracing_subscriber` accepts nearly every text, also a misspelt level; here such a text is an error. Targets are modules of the programs. The packages are called by their folder's names
-//! or by their own.
+//! `tracing_subscriber` accepts nearly every text, also a misspelt level; here such a text is an error. Targets are
+//! modules of usher's programs. A package has the name of its folder or its own name.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// How long a filter applies by default.
 pub const USUAL: Duration = Duration::from_secs(10 * 60);
-/// The shortest and the longest time that a filter may apply.
+/// The shortest and the longest duration of a filter.
 pub const LIMITS: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
-/// Limit of directives.
+/// The largest number of directives.
 const MOST: usize = 32;
 /// Limit of a directive, longer than any module's path.
 const LONGEST: usize = 128;

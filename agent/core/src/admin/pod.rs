@@ -1,4 +1,4 @@
-//! One pod, as usher sees it.
+//! One pod, as the agent reports it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ pub struct Pod {
     pub uid: String,
     /// Its namespace; None before the kubelet lists it.
     pub namespace: Option<String>,
-    /// Its name, likewise.
+    /// Its name; None before the kubelet lists it.
     pub name: Option<String>,
     pub state: PodState,
-    /// The decision that stands, such as `waiting`.
+    /// The current decision, such as `waiting`.
     pub decision: Option<String>,
     pub reason: Option<String>,
-    /// Ports at which connections wait.
+    /// Ports at which connections are held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_ports: Vec<u16>,
     #[serde(default)]
@@ -24,33 +24,33 @@ pub struct Pod {
     /// Sidecars whose stop signals wait until the apps have ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_stops: usize,
-    /// It uses the node's own network namespace.
+    /// The pod uses the node's network namespace.
     #[serde(default)]
     pub host_network: bool,
     #[serde(default)]
     pub deleting: bool,
-    /// Why usher leaves it alone, or did for a while.
+    /// Why usher skips the pod, or skipped it for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Trouble>,
-    /// Its containers: init ones, native sidecars, regular ones, in the order of the spec; then those without a name.
+    /// Init containers, native sidecars and regular containers in the order of the spec; then those without a name.
     pub containers: Vec<Container>,
 }
 
-/// How far a pod is.
+/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 pub enum PodState {
-    /// The kubelet has not listed it, or what its Namespace says is not known.
+    /// The kubelet has not listed the pod, or its Namespace has not been read.
     Unknown,
-    /// There is nothing for usher to do in it.
+    /// usher does nothing in the pod.
     NotApplicable,
     Held,
-    /// Its apps run, or are to.
+    /// Its apps run, or will run.
     Running,
-    /// All its apps ended for good; sidecars are left.
+    /// All its apps have finished; sidecars still run.
     Finished,
-    /// And its sidecars ended as well.
+    /// Its sidecars have ended as well.
     Done,
 }
 
@@ -76,15 +76,15 @@ pub struct Container {
     /// The runtime's id of its newest run.
     pub id: Option<String>,
     pub role: Role,
-    /// The recipe that recognises it.
+    /// The recipe that matches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
-    /// The image, as the spec writes it.
+    /// The image, as in the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// How far its newest run is.
+    /// The state of its newest run.
     pub state: ContainerState,
-    /// Its exit code, where it ended and the code is known.
+    /// The exit code of its newest run, where it ended and the code is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// Its init process, in the host's pid namespace.
@@ -97,16 +97,16 @@ pub struct Container {
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     App,
-    /// A recipe or an annotation says that it serves the apps.
+    /// A recipe or an annotation declares it a sidecar.
     Sidecar,
-    /// It ends by itself once the others have ended.
+    /// It exits after the others have ended.
     #[serde(rename = "self-ending")]
     SelfEnding,
-    /// An init container with `restartPolicy: Always`, which the kubelet ends.
+    /// An init container with `restartPolicy: Always`, which the kubelet terminates.
     Native,
     /// An init container that ends before the regular ones start.
     Init,
-    /// The sandbox, or a container of which nothing is known.
+    /// The sandbox, or an unknown container.
     Other,
 }
 
@@ -116,12 +116,12 @@ impl Role {
     }
 }
 
-/// How far a container is.
+/// The state of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerState {
-    /// The kernel has never shown it.
+    /// No run of it was observed.
     Unseen,
     /// It has a cgroup and no init process yet.
     Starting,

@@ -7,11 +7,11 @@ use crate::{metric::sample::Sample, settings::config::origin::Setting};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
-    /// The filter that counts now.
+    /// The current filter.
     pub filter: String,
-    /// The one that the agent was started with.
+    /// The filter at the agent's start.
     pub base: String,
-    /// In how many milliseconds that one counts again; None where it does.
+    /// Time until `base` applies again, in milliseconds; None where it applies now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverts_in_ms: Option<u64>,
 }
@@ -23,12 +23,12 @@ pub struct Metrics {
     pub items: Vec<Sample>,
 }
 
-/// What counts, value by value.
+/// The settings in effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
     pub file: String,
-    /// Why it does not count, where it does not.
+    /// Why the file is not used, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What could not be read.

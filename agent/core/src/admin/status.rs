@@ -12,7 +12,7 @@ pub struct Status {
     /// Name of the Node; empty where it is not known.
     #[serde(default)]
     pub node: String,
-    /// The agent; None where none answers.
+    /// None where no agent replies.
     pub agent: Option<Agent>,
     pub modes: Modes,
     pub lacks: Lacks,
@@ -34,13 +34,13 @@ pub struct Status {
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
     pub version: String,
-    /// Its process, in the pid namespace that it runs in.
+    /// Its pid in its own pid namespace.
     pub pid: u32,
     /// How long it has run, in milliseconds.
     pub up_ms: u64,
-    /// Whether it takes care of pods.
+    /// Whether it manages pods.
     pub ready: bool,
-    /// What it still waits for.
+    /// What it waits for before it manages pods.
     #[serde(default)]
     pub waits: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub struct Modes {
     pub hold: String,
     #[serde(default)]
     pub linger: String,
-    /// What sets each: the Node, the configuration or the default.
+    /// The source of each mode: the Node, the configuration or the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quit_source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct Modes {
     pub limit: Option<Limit>,
     /// Whether the Node was read; otherwise these are the defaults.
     pub known: bool,
-    /// How long each has been so, in milliseconds.
+    /// How long each mode has been in effect, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quit_for_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,25 +75,25 @@ pub struct Modes {
     pub linger_for_ms: Option<u64>,
 }
 
-/// The kubelet, as the agent finds it.
+/// The kubelet's API, from the requests of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kubelet {
-    /// How long ago it gave its pods, in milliseconds.
+    /// Time since its last list of pods, in milliseconds.
     pub listed_ms_ago: Option<u64>,
-    /// What went wrong with the last request, where something did.
+    /// The error of the last request, if it failed.
     pub error: Option<String>,
 }
 
-/// The API server, as the agent finds it.
+/// The API server, from the requests of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiServer {
-    /// The agent watches its Node there.
+    /// The agent has a watch of its Node.
     pub watched: bool,
-    /// How long ago something came from there, in milliseconds.
+    /// Time since the last response, in milliseconds.
     pub heard_ms_ago: Option<u64>,
-    /// Why the watch is broken, where it is.
+    /// Why the watch is broken, if it is.
     pub error: Option<String>,
     /// The Namespaces that cannot be read, each with what applies to its pods, and the error.
     #[serde(default)]
@@ -131,24 +131,24 @@ pub struct Lacks {
     pub start: Option<String>,
 }
 
-/// How many pods there are.
+/// Numbers of pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Census {
     pub seen: usize,
     pub finished: usize,
-    /// Those of them whose connections wait.
+    /// Pods whose connections are held.
     pub held: usize,
     pub held_starts: usize,
     #[serde(default, skip_serializing_if = "super::pod::is_zero")]
     pub held_stops: usize,
-    /// Those that usher leaves alone because they trouble its worker, or did.
+    /// Pods that are or were in quarantine because they delay the worker.
     #[serde(default)]
     pub quarantined: usize,
-    /// Those that usher has something to do with.
+    /// Pods in which usher acts.
     #[serde(default)]
     pub ours: usize,
-    /// Those for which something failed.
+    /// Pods whose last decision needs attention.
     #[serde(default)]
     pub failed: usize,
 }
@@ -161,12 +161,12 @@ const FAILED: [&str; 4] = [
     "start-missed",
 ];
 
-/// Something that is wrong, and what helps.
+/// A problem and its remedy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     pub what: String,
-    /// What to do: a command, as a rule.
+    /// The remedy, usually a command.
     pub next: String,
 }
 
@@ -182,7 +182,7 @@ impl From<&Features> for Lacks {
 }
 
 impl Census {
-    /// Adds the counts that only the pods have.
+    /// Adds the counts that follow from the pods.
     #[must_use]
     pub fn with(mut self, pods: &[Pod]) -> Self {
         let failed = |pod: &&Pod| {

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Longer than anything that usher waits for; a longer value is a mistake.
+/// The longest duration: usher waits for nothing that long, so a longer value is a mistake.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A text that is not a valid duration.
@@ -37,7 +37,7 @@ pub fn parse_up_to(text: &str, longest: Duration) -> Result<Duration, NotADurati
     Ok(given)
 }
 
-/// Parses a duration, or a plain number of seconds as some flags of sidecars have it.
+/// Parses a duration, or a plain number of seconds, which some flags of sidecars have.
 pub(crate) fn parse_or_seconds(text: &str) -> Result<Duration, NotADuration> {
     match text.trim().parse::<u32>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),

@@ -1,13 +1,13 @@
-//! What things are called: newtypes, so that one id is never passed as another.
+//! Identifiers as newtypes, so that one id is never passed as another.
 //!
-//! A pod is its UID, a network namespace is the device and inode of its file, a container is the runtime's id. Names,
-//! IP addresses and bare pids are not identities: they are reused.
+//! A UID identifies a pod, the device and inode of its file a network namespace, the runtime's id a container. Names,
+//! IP addresses and bare pids identify nothing: they are reused.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not the id that it was taken for.
+/// A text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a {what}: {text:?}")]
 pub struct InvalidId {
@@ -17,7 +17,7 @@ pub struct InvalidId {
 
 impl InvalidId {
     fn new(what: &'static str, text: &str) -> Self {
-        // An id that is not one may be as long as a path; a log line is not the place for it.
+        // An invalid id may be as long as a path, which is too long for a log line.
         let text = text.chars().take(128).collect();
         Self { what, text }
     }
@@ -29,7 +29,7 @@ impl InvalidId {
 pub struct PodUid(Arc<str>);
 
 impl PodUid {
-    /// Takes the UID as the API or the cgroupfs driver writes it.
+    /// Parses the UID as the API or the cgroupfs driver writes it.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let dashes = text.bytes().filter(|byte| *byte == b'-').count();
         let hex = text.bytes().filter(u8::is_ascii_hexdigit).count();
@@ -57,7 +57,7 @@ impl PodUid {
 pub struct ContainerId(Arc<str>);
 
 impl ContainerId {
-    /// Takes a bare id.
+    /// Parses an id without a scheme.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let long_enough = (12..=128).contains(&text.len());
         if long_enough && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -67,7 +67,7 @@ impl ContainerId {
         }
     }
 
-    /// Takes an id as a pod's status writes it: `containerd://<id>`.
+    /// Parses an id of a pod's status: `containerd://<id>`.
     pub fn parse_url(text: &str) -> Result<Self, InvalidId> {
         match text.split_once("://") {
             Some((_runtime, id)) => Self::parse(id),
@@ -87,7 +87,7 @@ impl ContainerId {
 pub struct SandboxId(Arc<str>);
 
 impl SandboxId {
-    /// Takes the value of `CNI_CONTAINERID`.
+    /// Parses the value of `CNI_CONTAINERID`.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric());
@@ -105,7 +105,7 @@ impl SandboxId {
 
 /// A network namespace: device and inode number of its nsfs file.
 ///
-/// Unlike a path or a pid it cannot mean another namespace while a process keeps this one open.
+/// Unlike a path or a pid, it is not reused while a process keeps the namespace open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NetnsId {
     /// `st_dev` of the namespace file.
@@ -114,7 +114,7 @@ pub struct NetnsId {
     pub ino: u64,
 }
 
-/// Process id in the host's pid namespace; good only together with a pidfd.
+/// Process id in the host's pid namespace; valid only together with a pidfd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pid(pub i32);
 

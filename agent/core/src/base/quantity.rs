@@ -21,7 +21,7 @@ fn scaled(text: &str, scale: f64) -> Option<u64> {
     let end = text.bytes().position(|byte| !is_number(byte));
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
     let value = number.parse::<f64>().ok()? * factor(suffix)? * scale;
-    // A sum of binary fractions: 0.1 is a little more than a tenth.
+    // Binary fractions are inexact: 0.1 is slightly more than a tenth.
     let rounded = value.round();
     let whole = if (value - rounded).abs() < 1e-6 {
         rounded

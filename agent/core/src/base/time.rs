@@ -1,4 +1,4 @@
-//! Time as a value: monotonic, handed in by the caller, never read here.
+//! Monotonic time as a value. The caller passes it in; this crate reads no clock.
 
 use std::{
     ops::{Add, Sub},

@@ -1,13 +1,13 @@
 //! The entry of usher's plugin in a CNI configuration: text in, text out.
 //!
-//! A runtime reads its network from one file, and a file that it cannot read takes the network of the whole node
-//! away ([libcni's parser](https://github.com/containernetworking/cni/blob/v1.3.0/libcni/conf.go) is its judge).
-//! So this module changes as little as it can: it finds where the elements of `plugins` lie and touches that
-//! array only. Order of keys, spacing, line ends and numbers of everything else stay byte for byte, which
-//! a parse and a re-serialisation would not keep, and an entry that was appended can be removed without a trace.
+//! A runtime reads the node's network from one file. If it cannot read that file, the whole node has no network
+//! ([libcni's parser](https://github.com/containernetworking/cni/blob/v1.3.0/libcni/conf.go) decides). So this module
+//! changes as little as possible: it locates the elements of `plugins` and edits that array only. Order of keys,
+//! spacing, line ends and numbers elsewhere stay byte for byte, which a parse and a re-serialisation would not keep,
+//! and an appended entry can be removed without a trace.
 //!
-//! What is refused ([`Error`]) is what libcni would refuse, and what an entry of ours would make unusable.
-//! Bytes that are no UTF-8, and how files are read and replaced, are for the caller.
+//! It refuses ([`Error`]) what libcni would refuse, and what usher's entry would make unusable. The caller checks
+//! UTF-8, and reads and replaces the files.
 
 mod choice;
 mod document;
@@ -25,47 +25,47 @@ pub use self::{
 use crate::cni::json_span;
 pub use crate::cni::json_span::Shape;
 
-/// A longer text is no configuration of a network.
+/// The longest accepted network configuration.
 pub const MAX_LENGTH: usize = 1024 * 1024;
 
-/// libcni takes any name, and hand-written files often have none; Istio's installer gives them this one.
+/// libcni accepts any name, and hand-written files often have none; Istio's installer sets this one.
 const DEFAULT_NAME: &str = "\"k8s-pod-network\"";
 
-/// What a file's extension says that it is.
+/// The kind of a configuration, by the file's extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `.conf` and `.json`: one plugin. With an entry of ours it becomes a list, and its file has to be called
+    /// `.conf` and `.json`: one plugin. usher's entry turns it into a list, and its file must then be called
     /// `.conflist`.
     Conf,
-    /// `.conflist`: plugins one after the other.
+    /// `.conflist`: a list of plugins.
     ConfList,
 }
 
-/// What has to be done with a file.
+/// The edit that a file needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Nothing: it is right already.
+    /// The file is correct.
     Unchanged,
-    /// This is to be its text, and a list.
+    /// The new text of the file, which is a list.
     Text(String),
-    /// Nothing would be left but an empty list, which is no configuration: the file was ours alone.
+    /// The list would be empty, which is not a valid configuration: the file contains usher's entry only.
     NothingLeft,
 }
 
-/// How our entry stands in a list.
+/// The state of usher's entry in a list.
 #[derive(Debug)]
 pub enum State {
-    /// Once, last, and as it should be.
+    /// The entry exists once, is the last one and is up to date.
     Installed,
-    /// Not there. So is it in a file that is no list.
+    /// The entry is absent, as in every file that is not a list.
     Absent,
     Stale,
-    /// There, with another plugin after it.
+    /// Another plugin follows the entry.
     NotLast,
     Repeated {
         count: usize,
     },
-    /// The runtimes cannot use this file, or we cannot.
+    /// The runtimes or usher cannot use this file.
     Unusable(Error),
 }
 
@@ -79,10 +79,10 @@ pub fn types(text: &str) -> Vec<String> {
     }
 }
 
-/// Puts the entry at the end of the list, once; a single configuration becomes a list.
+/// Makes the entry the last one of the list, without duplicates; a single configuration becomes a list.
 ///
 /// # Errors
-/// Any [`Error`]; then the file is better left alone.
+/// Any [`Error`]; the file must then stay unchanged.
 pub fn insert(text: &str, kind: Kind, entry: &Entry) -> Result<Edit, Error> {
     match Document::read(text, kind)? {
         Document::Conf(conf) if conf.plugin == entry.plugin() => Err(Error::Alone),
@@ -97,11 +97,11 @@ pub fn insert(text: &str, kind: Kind, entry: &Entry) -> Result<Edit, Error> {
     }
 }
 
-/// Takes every entry of this plugin out of the list, whatever its author and even if the list is invalid otherwise.
-/// A configuration that is no list has no entry, unless all of it is ours.
+/// Removes every entry of this plugin from the list, regardless of its content, and even if the list is otherwise
+/// invalid. A configuration that is not a list has no entry, unless it is the configuration of usher's plugin alone.
 ///
 /// # Errors
-/// [`Error::TooLong`], [`Error::Json`] or [`Error::Shape`]: it cannot be seen what is in it.
+/// [`Error::TooLong`], [`Error::Json`] or [`Error::Shape`]: the plugins cannot be read.
 pub fn remove(text: &str, plugin: &str) -> Result<Edit, Error> {
     let found = document::plugins(text)?;
     let Some(array) = found.array else {
@@ -123,7 +123,7 @@ pub fn remove(text: &str, plugin: &str) -> Result<Edit, Error> {
     }
 }
 
-/// How the entry stands in this file.
+/// The state of the entry in this file.
 pub fn check(text: &str, kind: Kind, entry: &Entry) -> State {
     match Document::read(text, kind) {
         Ok(Document::Conf(conf)) if conf.plugin == entry.plugin() => State::Unusable(Error::Alone),
@@ -163,7 +163,7 @@ fn grown(text: String) -> Result<Edit, Error> {
 fn appended(text: &str, list: &List, entry: &Entry) -> String {
     let is_ours = |index: usize| list.plugins[index] == entry.plugin();
     let kept = json_span::without(text, &list.at, &list.elements, is_ours);
-    // Behind the last element that stays: what follows it is white space and the bracket.
+    // After the last element that stays, only white space and the bracket follow.
     let tail = list.elements[list.elements.len() - 1].end..list.at.end;
     let (head, tail) = kept.split_at(kept.len() - tail.len());
     let separator = list.separator(text);
@@ -174,7 +174,7 @@ fn appended(text: &str, list: &List, entry: &Entry) -> String {
     )
 }
 
-/// A list of the one plugin and ours. Its name and version are the list's from now on; all else stays with it.
+/// A list of the existing plugin and usher's. The list takes name and version of the plugin, which keeps the rest.
 fn as_list(text: &str, conf: &Conf, entry: &Entry) -> String {
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let moves = |index: usize| ["name", "cniVersion"].contains(&&conf.members[index].key[..]);

@@ -1,9 +1,9 @@
-//! Where the parts of a JSON text are, so that one part can be changed and every other byte stays.
+//! Byte ranges of the parts of a JSON text, so that one part can be changed and every other byte stays.
 //!
-//! The texts belong to others: numbers that no machine type holds, keys given twice, lone surrogates and spacing
-//! are theirs to keep. So nothing is turned into values and back; `serde_json` checks the whole text and tells
-//! where each part lies ([`RawValue`] borrows it). Where a key is given twice, Go's parser, which the runtimes
-//! use, takes the last one, and so does [`last`].
+//! The texts belong to other programs, so numbers that fit no machine type, duplicate keys, lone surrogates and
+//! spacing must stay. Nothing is converted to values and back: `serde_json` checks the whole text and gives the place
+//! of each part ([`RawValue`] borrows it). Of duplicate keys, Go's parser, which the runtimes use, takes the last
+//! one, and so does [`last`].
 
 use std::{fmt, ops::Range};
 
@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Go's limit; what is deeper cannot be read by the runtimes.
+/// Go's limit of nesting; the runtimes cannot read deeper texts.
 const DEEPEST: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +42,15 @@ impl fmt::Display for Shape {
 /// One `"key": value` of an object, as byte ranges of the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The key without its quotes and escapes. Empty when it has no such form (a lone surrogate), which is no
-    /// key that anyone asks for.
+    /// The key without its quotes and escapes. Empty where it has no such form (a lone surrogate); no caller searches
+    /// for such a key.
     pub(crate) key: String,
     /// From the key to the end of the value.
     pub(crate) whole: Range<usize>,
     pub(crate) value: Range<usize>,
 }
 
-/// Checks that `text` is JSON and nothing else, and says where the value is between the white space.
+/// Checks that `text` is one JSON value, and returns its range without the white space around it.
 pub(crate) fn value(text: &str) -> Result<Range<usize>, serde_json::Error> {
     let raw: &RawValue = serde_json::from_str(text)?;
     if depth(raw.get()) > DEEPEST {
@@ -61,7 +61,7 @@ pub(crate) fn value(text: &str) -> Result<Range<usize>, serde_json::Error> {
     Ok(span(text, raw.get()))
 }
 
-/// What a value is, by its first byte.
+/// The shape of a value, by its first byte.
 pub(crate) fn shape(value: &str) -> Shape {
     match value.as_bytes().first() {
         Some(b'{') => Shape::Object,
@@ -73,7 +73,7 @@ pub(crate) fn shape(value: &str) -> Shape {
     }
 }
 
-/// The members of the object at `at`, in their order; an error when there is none.
+/// The members of the object at `at`, in their order; an error where there is no object.
 pub(crate) fn members(text: &str, at: &Range<usize>) -> Result<Vec<Member>, serde_json::Error> {
     let members: Members<'_> = serde_json::from_str(&text[at.clone()])?;
     let member = |(key, value): (&RawValue, &RawValue)| {
@@ -87,7 +87,7 @@ pub(crate) fn members(text: &str, at: &Range<usize>) -> Result<Vec<Member>, serd
     Ok(members.0.into_iter().map(member).collect())
 }
 
-/// The elements of the array at `at`; an error when there is none.
+/// The elements of the array at `at`; an error where there is no array.
 pub(crate) fn elements(
     text: &str,
     at: &Range<usize>,
@@ -97,13 +97,13 @@ pub(crate) fn elements(
     Ok(spans.collect())
 }
 
-/// The member with this key that counts.
+/// The effective member with this key.
 pub(crate) fn last<'a>(members: &'a [Member], key: &str) -> Option<&'a Member> {
     members.iter().rev().find(|member| member.key == key)
 }
 
-/// The object or array at `outer` without some of its `parts`. Those that stay keep the separator that they had
-/// before them, so what was appended with one can be taken away without a trace.
+/// The object or array at `outer` without some of its `parts`. The others keep the separators before them, so that a
+/// part that was appended with one can be removed without a trace.
 pub(crate) fn without(
     text: &str,
     outer: &Range<usize>,
@@ -131,13 +131,13 @@ pub(crate) fn without(
     kept
 }
 
-/// Where `part`, which was borrowed from `text`, begins and ends in it.
+/// The range of `part`, which was borrowed from `text`.
 fn span(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
     start..start + part.len()
 }
 
-/// How deep valid JSON is nested.
+/// The nesting depth of valid JSON.
 fn depth(json: &str) -> usize {
     let (mut now, mut deepest) = (0_usize, 0);
     let mut bytes = json.bytes();

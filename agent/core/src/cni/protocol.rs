@@ -1,9 +1,9 @@
-//! What `usher-cni` and the agent say to each other, and what the plugin reads from its runtime.
+//! Messages between `usher-cni` and the agent, and what the plugin reads from its runtime.
 //!
 //! For each pod the plugin sends one [`Request`] on a Unix socket of type SOCK_SEQPACKET, together with a file
-//! descriptor of the pod's network namespace, and waits for one [`Reply`]. The two programs may be of different
-//! releases while an update is on its way, so each message carries [`PROTOCOL`], unknown fields are ignored, and
-//! a number that the other side does not know means that the pod starts unheld.
+//! descriptor of the pod's network namespace, and waits for one [`Reply`]. During an update the two programs may have
+//! different releases. So each message carries [`PROTOCOL`], unknown fields are ignored, and a number that the
+//! receiver does not support means that the pod starts unheld.
 
 mod arguments;
 mod conf;
@@ -21,19 +21,19 @@ use crate::base::id::{InvalidId, PodUid, SandboxId};
 /// The type of our plugin, which is the name of its binary.
 pub const PLUGIN: &str = "usher-cni";
 
-/// The versions of the CNI specification that the plugin can stand in a list of, the newest last. What it prints
-/// is what it was given, so even results older than lists (0.3.0) are none of its concern.
+/// The versions of the CNI specification of a list that the plugin supports, the newest last. It prints the result
+/// that it receives, so results older than lists (0.3.0) need no conversion.
 pub const VERSIONS: [&str; 7] = [
     "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0",
 ];
 
-/// Number of the messages described here.
+/// The version of the messages in this module.
 pub const PROTOCOL: u32 = 1;
 
-/// No message is longer; one that fits is never divided.
+/// The longest message; the socket never splits it.
 pub const LONGEST_MESSAGE: usize = 16 * 1024;
 
-/// A reason in a reply is cut here: it ends up in a line of a log.
+/// A longer reason in a reply is cut, because it is logged in one line.
 const LONGEST_REASON: usize = 512;
 
 /// A pod's network namespace was made, and no process is in it yet.
@@ -42,7 +42,7 @@ pub struct Request {
     /// The pod. Its UID is missing from runtimes that do not give it (cri-dockerd).
     pub pod: PodName,
     pub sandbox: SandboxId,
-    /// The interface that the plugins before made.
+    /// The interface that the previous plugins created.
     pub interface: String,
 }
 
@@ -53,18 +53,18 @@ pub struct Reply {
     pub reason: Option<String>,
 }
 
-/// What became of a pod.
+/// The outcome for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Held,
-    /// It needs no hold, or none now.
+    /// The pod needs no hold, or none now.
     Open,
-    /// It should have been held and could not be.
+    /// The pod should have been held and could not be.
     Failed,
 }
 
-/// Why a message is none.
+/// Why a message is invalid.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum InvalidMessage {
@@ -80,13 +80,13 @@ pub enum InvalidMessage {
 }
 
 impl InvalidMessage {
-    /// A word for metrics.
+    /// The label in metrics.
     pub fn kind(&self) -> &'static str {
         self.into()
     }
 }
 
-/// The number alone: the rest of a message is read when it is known.
+/// Only the version: the rest of a message is decoded if the version is supported.
 #[derive(Deserialize)]
 struct Numbered {
     version: u32,
@@ -113,7 +113,7 @@ struct ReplyMessage {
 }
 
 impl Request {
-    /// As it goes over the socket.
+    /// Encodes the message for the socket.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         encode(&RequestMessage {
             version: PROTOCOL,
@@ -125,7 +125,7 @@ impl Request {
         })
     }
 
-    /// As it came over the socket.
+    /// Decodes a message from the socket.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: RequestMessage = decode(bytes)?;
         let uid = message.uid.map(|uid| PodUid::parse(&uid)).transpose()?;
@@ -142,7 +142,7 @@ impl Request {
 }
 
 impl Reply {
-    /// As it goes over the socket; a long reason is cut.
+    /// Encodes the message for the socket; a long reason is cut.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         let cut = |reason: &String| reason.chars().take(LONGEST_REASON).collect();
         encode(&ReplyMessage {
@@ -152,7 +152,7 @@ impl Reply {
         })
     }
 
-    /// As it came over the socket.
+    /// Decodes a message from the socket.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: ReplyMessage = decode(bytes)?;
         let cut = |reason: String| reason.chars().take(LONGEST_REASON).collect();

@@ -210,7 +210,7 @@ fn apps(view: &PodView) -> Apps {
     }
 }
 
-/// The ends of sidecars that do not run, and that were seen to run.
+/// The ends of sidecars that ran and run no longer.
 fn sidecar_ends(view: &PodView, runs: &Runs) -> impl Iterator<Item = Timestamp> {
     let newest = view.plan.sidecars.iter();
     let newest = newest.filter_map(|sidecar| runs.newest(&sidecar.name));

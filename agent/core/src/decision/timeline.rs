@@ -33,7 +33,7 @@ pub struct Entry {
     pub container: Option<String>,
     /// The reason as a sentence for people. Programs use `detail`.
     pub reason: String,
-    /// Milliseconds since the last app container ended, if usher saw it end.
+    /// Milliseconds since the last app container ended, if usher observed its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_exit_ms: Option<f64>,
 }

@@ -54,13 +54,13 @@ pub enum Action {
     /// Reply to the plugin that announced this sandbox; it may have stopped waiting.
     Answer {
         sandbox: SandboxId,
-        /// What becomes of its pod.
+        /// The outcome for its pod.
         reply: Reply,
     },
     /// Install the table that holds connections in this sandbox; the result is [`crate::Event::Armed`].
     Arm {
         sandbox: SandboxId,
-        /// At which ports, and for how long.
+        /// The held ports with their timeouts.
         wanted: Wanted,
     },
     /// Run these probes in this sandbox until they succeed; the result of each is [`crate::Event::Ready`].
@@ -88,10 +88,10 @@ pub enum Action {
     /// others; the results are [`crate::Event::Start`].
     HoldStarts {
         pod: PodUid,
-        /// The containers; none any more where it is empty.
+        /// The containers to hold; empty to hold none.
         starts: Vec<Start>,
     },
-    /// Do not hold the start of this container any more: it has ended.
+    /// Stop holding the start of this container, which has ended.
     ReleaseStart { key: ContainerKey },
     /// Hold the stop signals of these containers of a pod from now on, and release the
     /// others; the results are [`crate::Event::Stop`].
@@ -106,7 +106,7 @@ pub enum Action {
     /// Replace the table of this sandbox. It has no result.
     Mend {
         sandbox: SandboxId,
-        /// At which ports connections wait, and for how long yet.
+        /// The held ports with the rest of their timeouts.
         wanted: Wanted,
     },
     /// Reply to the operator of [`crate::Event::Ordered`].

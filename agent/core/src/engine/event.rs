@@ -20,7 +20,7 @@ use crate::{
 pub enum NamespaceReply {
     /// The current values.
     Read(NamespaceValues),
-    /// The request failed, with the values of the last one that did not.
+    /// The request failed. `last` has the values of the last successful request.
     Failed { last: Option<NamespaceValues> },
 }
 
@@ -48,7 +48,7 @@ pub enum Event {
     },
     /// An attempt of [`crate::Action::Attempt`] is over.
     Attempted {
-        /// The sidecar that was to quit.
+        /// The sidecar of the attempt.
         key: ContainerKey,
         outcome: Outcome,
     },
@@ -57,11 +57,11 @@ pub enum Event {
         key: ContainerKey,
         outcome: Outcome,
     },
-    /// The answer to [`crate::Action::AskVersion`]; None where there was none.
+    /// The reply to [`crate::Action::AskVersion`]; None where there is none.
     VersionAnswered {
-        /// The sidecar that was asked.
+        /// The queried sidecar.
         key: ContainerKey,
-        /// The body of the answer.
+        /// The body of the reply.
         body: Option<String>,
     },
     /// The kernel features that holds need.
@@ -84,8 +84,8 @@ pub enum Event {
         sandbox: SandboxId,
         result: Result<Tally, String>,
     },
-    /// The network namespace of this container is open, as that of a sandbox
-    /// which is called by the container's id from now on.
+    /// The network namespace of this container is open. It belongs to a sandbox, which has the container's id from
+    /// now on.
     Found {
         key: ContainerKey,
         sandbox: SandboxId,
@@ -96,7 +96,7 @@ pub enum Event {
     NotFound {
         key: ContainerKey,
     },
-    /// The worker cannot go on in the network namespace of this container or sandbox for a while.
+    /// The network namespace of this container or sandbox is in quarantine.
     Quarantined {
         subject: Subject,
         trouble: Trouble,
@@ -124,11 +124,11 @@ pub enum Event {
     },
     /// An operator's request. The same step has one [`crate::Action::Reply`] to it.
     Ordered(Order),
-    /// The moment that [`crate::Engine::next_wake`] gave has come.
+    /// The time that [`crate::Engine::next_wake`] returned has come.
     Timer,
 }
 
-/// What a job of the worker is about.
+/// The subject of a job of the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     Container(ContainerKey),

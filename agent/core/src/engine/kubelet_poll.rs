@@ -1,17 +1,17 @@
-//! When the kubelet is asked for its pods: when something happened, one
-//! request at a time, with room between two, and seldom otherwise.
+//! When the kubelet is polled for its pods: after events, one request at a time with a gap between two, and rarely
+//! otherwise.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::base::time::Timestamp;
 
-/// Least time between the starts of two requests: what happens within it is answered by one.
+/// Least time between the starts of two requests: one request serves all events within it.
 const GAP: Duration = Duration::from_millis(100);
 /// First wait after a failure; doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 /// Longest wait after a failure.
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// A list is never older than this.
+/// The largest age of a list.
 const RESYNC: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Default)]
@@ -27,14 +27,14 @@ pub(crate) struct KubeletPoll {
 impl KubeletPoll {
     /// Requests a list that is polled at `at` or later.
     pub(crate) fn request(&mut self, at: Timestamp) {
-        // One request answers all wishes before it, so wishes closer together than the gap are one.
+        // One list serves all requests before it, so requests closer together than the gap are merged.
         let near = self.requested.range(at..=at + GAP).next().is_some();
         if !near {
             self.requested.insert(at);
         }
     }
 
-    /// When the next request is due; None while one is being answered.
+    /// When the next request is due; None while one is in flight.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let first = self.requested.first().copied().into_iter();
         let first = first.chain(self.stale).min()?;
@@ -42,7 +42,7 @@ impl KubeletPoll {
         (!self.in_flight).then_some(after_gap)
     }
 
-    /// A request is being made.
+    /// A request was sent.
     pub(crate) fn sent(&mut self, now: Timestamp) {
         self.requested = self.requested.split_off(&(now + Duration::from_nanos(1)));
         self.last = Some(now);
@@ -50,19 +50,19 @@ impl KubeletPoll {
         self.in_flight = true;
     }
 
-    /// When the newest request was made.
+    /// When the newest request was sent.
     pub(crate) const fn last_sent(&self) -> Option<Timestamp> {
         self.last
     }
 
-    /// A list came.
+    /// A list arrived.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         self.in_flight = false;
         self.failures = 0;
         self.stale = Some(now + RESYNC);
     }
 
-    /// No list came.
+    /// A request failed.
     pub(crate) fn failed(&mut self, now: Timestamp) {
         self.in_flight = false;
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16));
@@ -72,8 +72,8 @@ impl KubeletPoll {
     }
 }
 
-/// Wait before the kubelet is asked again for something that `unhelpful` answers
-/// in a row did not tell; None when it is not worth asking again.
+/// The wait before the kubelet is polled again for a fact that `unhelpful` replies in a row did not contain; None
+/// when another poll is useless.
 pub(crate) fn backoff(unhelpful: u32) -> Option<Duration> {
     const STEPS: [u64; 12] = [
         0, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000, 30_000,

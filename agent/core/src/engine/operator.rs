@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Decides on a request and follows it. A dry run follows it on a copy of the engine.
+    /// Decides on a request and carries it out. A dry run does so on a copy of the engine.
     pub(super) fn ordered(&mut self, now: Timestamp, order: &Order, actions: &mut Vec<Action>) {
         let answer = if order.dry_run {
             let mut copy = self.copy_for(&order.pod);

@@ -1,10 +1,10 @@
 //! Requests of operators about one pod, and the engine's answers.
 //!
-//! The engine answers a request when it has decided, not when a sidecar has exited. A request covers the runs that exist
-//! when it is made, and does not survive a restart of the agent. The pod's timeline has each accepted request.
+//! The engine replies when it has decided, not when a sidecar has exited. A request covers the runs that exist when
+//! it is made, and does not survive a restart of the agent. The pod's timeline records each accepted request.
 //!
-//! A request overrides the node's mode and the opt-out of the pod, its Namespace or the configuration. An app that may
-//! still run and a pod that would be spoiled are reasons to refuse it, unless the operator forces it.
+//! A request overrides the node's mode and the opt-out of the pod, its Namespace or the configuration. Unless it is
+//! forced, usher refuses it while an app may still run, and where it would make the pod fail.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,15 +25,15 @@ pub struct Order {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Usher follows the request, or would.
+    /// usher carries out the request, or would.
     Taken(Taken),
     /// There is nothing to do: the pod is as requested.
     Nothing(String),
-    /// Usher does not follow it.
+    /// usher refuses the request.
     Refused(Refused),
 }
 
-/// What follows from a request.
+/// The effects of an accepted request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
     pub says: String,
@@ -41,7 +41,7 @@ pub struct Taken {
     pub despite: Vec<String>,
     /// The first step with each sidecar, in the order of the stages.
     pub steps: Vec<Step>,
-    /// The ports at which connections wait or waited.
+    /// The ports at which connections are or were held.
     pub ports: Vec<u16>,
 }
 
@@ -64,42 +64,42 @@ pub enum Refused {
     /// The agent does not know the pod.
     #[error("no such pod on this node")]
     NoPod,
-    /// Not enough is known of it yet.
+    /// A fact about the pod is not known yet.
     #[error("{0}")]
     Unknown(WaitReason),
-    /// An app of it may yet run.
+    /// An app of the pod may still run.
     #[error("{0}")]
     AppRuns(WaitReason),
-    /// There is nothing in it for usher to act upon.
+    /// usher has nothing to act on in the pod.
     #[error("{0}")]
     NotApplicable(NotApplicable),
-    /// Its processes cannot be seen.
+    /// Its processes are not visible on the node.
     #[error(
         "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
     )]
     Hidden,
     #[error("{0}")]
     Skipped(SkipReason),
-    /// All that is left would harm the pod.
+    /// Every step that is left would harm the pod.
     #[error("{container}: {why}")]
     Spoils {
         container: String,
-        /// What is left, and what it would do.
+        /// The remaining step, and its effect.
         why: GaveUp,
     },
-    /// Connections cannot be made to wait in it.
+    /// Connections of the pod cannot be held.
     #[error("{0}")]
     NotHeld(NotHeld),
     /// Its ports are being held or released.
     #[error("its ports are being held or released at this moment; try again")]
     Busy,
-    /// It was tried and failed.
+    /// The attempt failed.
     #[error("it could not be done; the timeline and the agent's log say why (usher explain)")]
     Failed,
 }
 
 impl Refused {
-    /// Whether insisting helps.
+    /// Whether force overrides the refusal.
     pub const fn yields_to_force(&self) -> bool {
         match self {
             Self::AppRuns(_) | Self::Spoils { .. } => true,

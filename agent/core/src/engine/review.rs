@@ -1,4 +1,4 @@
-//! Reviews of pods: what follows from everything that is known now.
+//! Reviews of pods: the decisions that follow from the current state.
 
 mod cost;
 pub(super) mod deletion;
@@ -125,7 +125,7 @@ impl Engine {
     }
 }
 
-/// Goes on with an operator's request; None when there is none. Otherwise the time of the next review.
+/// Continues an operator's request and gives the time of the next review; None without a request.
 #[expect(
     clippy::option_option,
     reason = "no request, or when to come back if at all"

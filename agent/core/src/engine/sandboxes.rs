@@ -1,4 +1,4 @@
-//! Sandboxes: to which pod each belongs, and the events of its hold.
+//! Sandboxes: the pod of each, and the events of its hold.
 
 use std::{mem, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
     worker::Trouble,
 };
 
-/// How long the sandbox of an unknown pod is kept: the plugin does not wait as long.
+/// How long the sandbox of an unknown pod is kept. The plugin waits less.
 const UNPLACED: Duration = Duration::from_secs(5);
-/// Sandboxes of unknown pods that are kept.
+/// Limit of kept sandboxes of unknown pods.
 const UNPLACED_KEPT: usize = 64;
 
 impl Engine {
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// A second interface of a sandbox.
+    /// The sandbox is announced again, for a second interface.
     fn announced_again(&self, uid: &PodUid, sandbox: SandboxId, actions: &mut Vec<Action>) {
         let known = self.pods.get(uid);
         let Some(known) = known.and_then(|pod| pod.hold.sandbox.as_ref()) else {
@@ -106,7 +106,7 @@ impl Engine {
         first.filter(|_| uids.next().is_none())
     }
 
-    /// Finds the pods of sandboxes that had none.
+    /// Assigns pods to sandboxes that have none.
     pub(super) fn place(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         for (at, request) in mem::take(&mut self.unplaced) {
             match self.pod_of(&request) {
@@ -236,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// The worker leaves a pod alone for a while.
+    /// The worker quarantines a pod.
     pub(super) fn quarantined(
         &mut self,
         subject: &Subject,
@@ -263,7 +263,7 @@ impl Engine {
         ));
     }
 
-    /// The sandbox of a pod is gone when its own process is.
+    /// A sandbox ends with its own process.
     pub(super) fn sandbox_ended(&mut self, key: &ContainerKey, actions: &mut Vec<Action>) {
         let Some(tracked) = self.pods.get(&key.pod) else {
             return;

@@ -1,4 +1,4 @@
-//! What the engine knows, for people who ask.
+//! The state of the engine, for operators.
 
 use std::collections::BTreeSet;
 
@@ -79,12 +79,12 @@ impl Engine {
         Some(spec.display_name())
     }
 
-    /// What usher may do on this node.
+    /// The modes of this node.
     pub const fn modes(&self) -> Modes {
         self.modes
     }
 
-    /// What the kernel can do of what a hold needs, once that is known.
+    /// The kernel features that holds need, once they are known.
     pub const fn features(&self) -> Option<&Features> {
         self.features.as_ref()
     }

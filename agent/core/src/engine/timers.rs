@@ -1,10 +1,10 @@
-//! Which pod has to be looked at again, and when.
+//! The next review of each pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{id::PodUid, time::Timestamp};
 
-/// At most one moment for each pod.
+/// At most one timer for each pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timers {
     by_time: BTreeSet<(Timestamp, PodUid)>,
@@ -12,7 +12,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets a pod's moment, or takes it away.
+    /// Sets or removes the timer of a pod.
     pub(crate) fn set(&mut self, uid: &PodUid, at: Option<Timestamp>) {
         let before = match at {
             Some(at) => self.by_pod.insert(uid.clone(), at),
@@ -29,7 +29,7 @@ impl Timers {
         }
     }
 
-    /// The pods whose moment has come.
+    /// The pods whose timers are due.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<PodUid> {
         self.by_time
             .iter()
@@ -38,7 +38,7 @@ impl Timers {
             .collect()
     }
 
-    /// The first moment after `now`.
+    /// The first timer after `now`.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let mut moments = self.by_time.iter().map(|(at, _uid)| *at);
         moments.find(|at| *at > now)

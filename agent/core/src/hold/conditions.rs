@@ -55,7 +55,7 @@ impl Conditions<'_> {
             let newest = self.runs.newest(name);
             newest.is_some_and(|(_id, run)| run.order >= first_run && run.ended_well())
         });
-        // Some live too short a time for their mounts to give a name.
+        // Some runs are too short for their mounts to be read.
         named.count() + self.runs.unnamed_successes(first_run) >= inits.len()
     }
 
@@ -64,7 +64,7 @@ impl Conditions<'_> {
         inits.any(|name| self.runs.is_living(name))
     }
 
-    /// Whether a sidecar ended and the kubelet does not start it again.
+    /// Whether a sidecar ended and the kubelet does not restart it.
     pub(super) fn ended_for_good(self, name: &str) -> bool {
         let spec = &self.view.spec;
         let (Some(container), Some((id, run))) = (spec.container(name), self.runs.newest(name))
@@ -84,7 +84,7 @@ impl Conditions<'_> {
         restart_policy::judge(policy, &container.restart_rules, code) == Verdict::EndedForGood
     }
 
-    /// Whether a run of a sidecar that was seen to live has ended. Adds the runs that live to `seen`.
+    /// Whether a sidecar run in `seen` has ended. Adds the runs that live to `seen`.
     pub(super) fn any_sidecar_ended(self, seen: &mut BTreeSet<ContainerId>) -> bool {
         for held_port in self.view.plan.held_ports() {
             let Some((id, run)) = self.runs.newest(&held_port.sidecar) else {
@@ -99,7 +99,7 @@ impl Conditions<'_> {
         false
     }
 
-    /// The starts that will be held, as far as is known beforehand.
+    /// The starts that will be held, as far as known in advance.
     pub(crate) fn starts_to_hold(self, features: &Features) -> Vec<Start> {
         self.view
             .plan

@@ -25,7 +25,7 @@ enum Judgement {
 }
 
 impl<'engine> HoldReview<'engine> {
-    /// Goes on with the pod's newest sandbox; gives the time of the next review.
+    /// Reviews the pod's newest sandbox; gives the time of the next review.
     pub(crate) fn review(self, hold: &mut Hold, actions: &mut Vec<Action>) -> Option<Timestamp> {
         let sandbox = hold.sandbox.as_mut()?;
         self.report_found_ports(sandbox, actions);
@@ -258,7 +258,7 @@ impl<'engine> HoldReview<'engine> {
         }
     }
 
-    /// The hold is over: closes the namespace, unless the pod may be held again.
+    /// Ends the hold: closes the namespace, unless the pod may be held again.
     fn close(self, hold: &mut Hold, actions: &mut Vec<Action>) {
         hold.by_operator = false;
         let Some(sandbox) = &mut hold.sandbox else {

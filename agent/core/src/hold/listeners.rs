@@ -1,8 +1,9 @@
-//! Ports that are released because of what their sidecar listens on, or because it ended.
+//! Ports that are released because of the listeners of their sidecar, or because it ended.
 //!
-//! A port that a recipe knows waits for its own listener. A port that a recipe assumes, as a database proxy's before the
-//! proxy knows the engine, is released when its sidecar listens elsewhere. A captured port whose readiness probe does not
-//! succeed is released when the proxy has listened for [`PROBE_GRACE`]: without usher its connections would reach the proxy.
+//! A port that a recipe knows is released by its own listener. A port that a recipe assumes, such as a database
+//! proxy's before the engine is known, is released when its sidecar listens elsewhere. A captured port whose
+//! readiness probe does not succeed is released when the proxy has listened for [`PROBE_GRACE`]: without usher its
+//! connections would reach the proxy.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,9 +14,9 @@ use crate::{
     pod::view::PodView,
 };
 
-/// A sidecar that listens on one of its assumed ports does not use those on which it does not listen by then.
+/// After this time, a sidecar that listens on one of its assumed ports does not use the others.
 const ASSUMED_GRACE: Duration = Duration::from_secs(1);
-/// How long a proxy that listens has until its readiness probe succeeds.
+/// How long the readiness probe of a proxy that listens may fail.
 pub(crate) const PROBE_GRACE: Duration = Duration::from_secs(2);
 
 /// The release of a port at a known time.
@@ -27,7 +28,7 @@ pub(super) struct TimedRelease {
 }
 
 impl HeldPort {
-    /// Everything that is probed for it.
+    /// All probes for this port.
     pub(crate) fn probes(&self) -> impl Iterator<Item = Probe> {
         let captured = self.captured.map(|port| Probe::Listens { port });
         captured.into_iter().chain([self.probe.clone()])
@@ -35,7 +36,7 @@ impl HeldPort {
 }
 
 impl<'engine> HoldReview<'engine> {
-    /// Ports of single sidecars that need not be held any more.
+    /// Ports of single sidecars that may be released.
     pub(super) fn releasable(
         self,
         view: &'engine PodView,
@@ -99,7 +100,7 @@ impl<'engine> HoldReview<'engine> {
         let listens = held.listening.get(&captured);
         let (since, why) = match listens {
             Some(since) => (*since, Opened::ProbeFailed),
-            // Its upstreams on loopback are all there, so that this pod has no captured connections.
+            // All its upstreams on loopback have listeners, so this pod has no captured connections.
             None => (
                 self.all_local_listen(view, held, &held_port.sidecar)?,
                 Opened::Ready,
@@ -112,7 +113,7 @@ impl<'engine> HoldReview<'engine> {
         })
     }
 
-    /// Since when a mesh proxy listens on all local ports that it is known to have; None where it has none.
+    /// When a mesh proxy had listeners on all its known local ports; None where it has no such port.
     fn all_local_listen(
         self,
         view: &PodView,
@@ -150,7 +151,7 @@ impl<'engine> HoldReview<'engine> {
         })
     }
 
-    /// A sidecar that was started again does not listen because its earlier run did.
+    /// Forgets the listeners of earlier runs: a restarted sidecar may not listen yet.
     pub(super) fn forget_listeners_of_earlier_runs(self, view: &PodView, held: &mut HeldPorts) {
         for claim in view.plan.claims() {
             let Some(port) = claim.captured else {
@@ -167,8 +168,8 @@ impl<'engine> HoldReview<'engine> {
     }
 }
 
-/// The sidecars that may listen at an assumed port, and all that share assumed ports with these: which of them listens at
-/// which port is not known.
+/// The sidecars that may listen at an assumed port, and all that share assumed ports with them: which of them listens
+/// at which port is unknown.
 fn alternatives(plan: &Plan, port: u16) -> Vec<&Sidecar> {
     let assumes = |sidecar: &Sidecar, port: u16| {
         let mut held_ports = sidecar.held_ports.iter();

@@ -15,7 +15,7 @@ use crate::{
     settings::{config::OnDeadline, mode::Mode},
 };
 
-/// What a deadline may have lost when the first app starts.
+/// The part of a deadline that may have passed when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
 
 impl<'engine> HoldReview<'engine> {
@@ -125,8 +125,8 @@ impl<'engine> HoldReview<'engine> {
         }
     }
 
-    /// While no app has started no connection waits: the deadline counts from the first
-    /// app's start, however long the pull of its image takes.
+    /// No connection is held before an app has started. So the deadline counts from the first app's start, however
+    /// long the pull of its image takes.
     fn extend_deadline(
         self,
         view: &'engine PodView,

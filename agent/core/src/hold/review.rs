@@ -50,7 +50,7 @@ impl<'engine> HoldReview<'engine> {
     }
 }
 
-/// How much longer than the deadline the kernel keeps ports held by itself.
+/// How long the kernel holds ports beyond the deadline if the agent does not release them.
 pub(super) fn lease(view: &PodView) -> Duration {
     match view.plan.tuning.on_deadline {
         OnDeadline::Open => Duration::ZERO,

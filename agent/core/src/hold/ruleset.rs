@@ -1,14 +1,14 @@
 //! The rules that hold a pod's connections, as data: one nftables table for each network namespace.
 //!
-//! [`Ruleset::of`] says which rules are wanted, its `Display` writes them as `nft list table inet usher` does, [`diff`]
-//! compares them with what was found. Nothing is sent here.
+//! [`Ruleset::of`] plans the rules, its `Display` formats them as `nft list table inet usher` does, and [`diff`]
+//! compares them with existing rules. This module sends nothing.
 //!
-//! The set [`HELD`] is the hold and its deadline at once: an element is a port at which new connections wait, and the
-//! kernel takes it away when its time is over. The chain [`GATE`] comes after the mesh's own redirection (nat output,
-//! priority -100), so that a connection that the mesh captures has the mesh's port by then, at a loopback address; the
-//! same port of another host is not held. The chain [`COPY`] comes first and hands out copies of the packets that open
-//! connections, while the set [`COPYING`] says so, to be sent again at the release. It precedes the redirection,
-//! because the copy needs the destination that the app connects to, so it also copies connections that pass the gate.
+//! The set [`HELD`] is both the hold and its deadline: an element is a port at which new connections wait, and the
+//! kernel removes it when its timeout expires. The chain [`GATE`] follows the mesh's own redirection (nat output,
+//! priority -100), so that a captured connection already has the mesh's port, at a loopback address; the same port of
+//! another host is not held. The chain [`COPY`] comes first. It copies the packets that open connections, while the
+//! set [`COPYING`] lists their protocol, and the copies are sent again at the release. It precedes the redirection,
+//! because a copy needs the destination that the app connects to, so it also copies connections that pass the gate.
 
 mod difference;
 mod plan;
@@ -26,18 +26,18 @@ pub use self::difference::{Diff, Piece, diff, drift};
 pub const TABLE: &str = "usher";
 /// Set of the ports at which connections wait.
 pub const HELD: &str = "held";
-/// Set of the protocols (TCP alone) of which copies are handed out.
+/// Set of the protocols (TCP alone) whose packets are copied.
 pub const COPYING: &str = "copying";
-/// Chain that hands out copies.
+/// Chain that copies packets.
 pub const COPY: &str = "copy";
-/// Chain that lets connections wait.
+/// Chain that holds connections.
 pub const GATE: &str = "gate";
 /// The nflog group of the copies and the nfqueue number of waiting queries, in the pod's namespace.
 pub const GROUP: u16 = 9643;
 
-/// The priority (`SO_PRIORITY`) of the sockets that usher opens in a pod: their connections are neither held, copied nor
-/// counted. Unlike a socket mark it meets no routing rule and no rule of a mesh, and a loopback device has no queues
-/// that read it. Any value above 6 needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+/// The priority (`SO_PRIORITY`) of the sockets that usher opens in a pod: their connections are neither held, copied
+/// nor counted. Unlike a socket mark it matches no routing rule and no rule of a mesh, and a loopback device has no
+/// queues that use it. Any value above 6 needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
 pub const SOCKET_PRIORITY: u32 = 0x7573_6872;
 
 /// Before everything but connection tracking's own setup.
@@ -45,7 +45,7 @@ const COPY_PRIORITY: i32 = -300;
 /// After the redirection of the mesh (-100).
 const GATE_PRIORITY: i32 = -90;
 
-/// What a pod's table is made from.
+/// The input for a pod's table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wanted {
     /// Ports at which connections wait.
@@ -56,7 +56,7 @@ pub struct Wanted {
     pub exempt_uids: Vec<u32>,
     /// Groups whose connections pass.
     pub exempt_gids: Vec<u32>,
-    /// Count what would wait, and hold nothing.
+    /// Count connections, and hold none.
     pub count_only: bool,
 }
 
@@ -65,11 +65,11 @@ pub struct Wanted {
 pub struct HeldPort {
     /// The port, of a loopback address.
     pub port: u16,
-    /// For how long at most. One without time is left out: to the kernel no time means for ever.
+    /// The longest hold. A port with a timeout of zero is left out: in the kernel, zero means forever.
     pub timeout: Duration,
 }
 
-/// How packets are put into a queue.
+/// How packets are queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Queue {
     /// By nftables itself (`CONFIG_NFT_QUEUE`).
@@ -87,24 +87,24 @@ pub struct Ruleset {
     pub chains: Vec<Chain>,
 }
 
-/// A set whose elements may have a time.
+/// A set whose elements may have timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
     pub name: String,
-    /// What its elements are.
+    /// The type of its elements.
     pub key: Key,
     /// The elements, in order.
     pub elements: Vec<Element>,
 }
 
-/// What the elements of a set are.
+/// The type of a set's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
     /// Ports.
     Service,
     /// Protocols of the transport layer.
     Protocol,
-    /// Something that usher never makes, by its number in nft.
+    /// A type that usher never uses, by its number in nft.
     Other(u32),
 }
 
@@ -113,7 +113,7 @@ pub enum Key {
 pub struct Element {
     /// The port or the protocol's number.
     pub value: u16,
-    /// How long it stays, from the moment it was put in; None for ever.
+    /// How long it stays after it was added; None for forever.
     pub timeout: Option<Duration>,
 }
 
@@ -127,28 +127,28 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
-/// Where packets enter a chain, and what happens to those that no rule decides about.
+/// Where packets enter a chain, and what happens to packets that no rule decides about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Filter chain in the hook of what the pod sends, where the lower `priority` comes first; policy accept.
+    /// Filter chain in the output hook, where the lower `priority` comes first; policy accept.
     Output {
         /// Its place among all chains of the hook.
         priority: i32,
     },
-    /// Any other; a text that tells one from the other.
+    /// Any other hook; the text distinguishes it.
     Other(String),
 }
 
-/// A rule: what it is about, and what is done.
+/// A rule: its conditions and its statements.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {
-    /// All of these have to be so.
+    /// All of these must match.
     pub matches: Vec<Match>,
-    /// These are done, one after the other.
+    /// These are executed in order.
     pub then: Vec<Then>,
 }
 
-/// What a packet may be.
+/// A condition on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// Its socket has this priority.
@@ -159,13 +159,13 @@ pub enum Match {
     Group(u32),
     /// Its protocol is in the set of this name.
     ProtocolIn(String),
-    /// It is for a loopback address: 127.0.0.0/8, or ::1.
+    /// It is sent to a loopback address: 127.0.0.0/8, or ::1.
     Loopback(Family),
-    /// It is of this protocol, for a port in the set of this name.
+    /// It has this protocol, and its port is in the set of this name.
     PortIn(Transport, String),
-    /// It opens a TCP connection: of FIN, SYN, RST and ACK it has SYN alone.
+    /// It opens a TCP connection: of FIN, SYN, RST and ACK only SYN is set.
     Opens,
-    /// Something that usher never asks for.
+    /// A condition that usher never uses.
     Other(String),
 }
 
@@ -195,17 +195,17 @@ impl Transport {
     }
 }
 
-/// What is done with a packet.
+/// A statement of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
     Count,
-    /// A copy goes to this nflog group, at once.
+    /// Sends a copy to this nflog group immediately.
     Copy(u16),
-    /// It goes on to the next chain.
+    /// The packet continues with the next chain.
     Accept,
     Drop,
-    /// It waits in this nfqueue, or goes on where no process serves the queue.
+    /// The packet waits in this nfqueue, or passes where no process serves the queue.
     Queue(u16, Queue),
-    /// Something that usher never does.
+    /// A statement that usher never uses.
     Other(String),
 }

@@ -1,4 +1,4 @@
-//! How far the hold of one pod is.
+//! The state of one pod's hold.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +16,8 @@ use crate::{
     start::state::Starts,
 };
 
-/// How long the kernel keeps ports held beyond the last renewal, where the pod's configuration holds them until the
-/// sidecar is ready: when the agent is dead they are released by then.
+/// How long the kernel holds ports beyond the last renewal, where the pod's configuration holds them until the
+/// sidecar is ready. If the agent dies, they are released by then.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl Hold {
 #[derive(Debug, Clone)]
 pub(crate) struct Sandbox {
     pub(crate) id: SandboxId,
-    /// Runs of the pod that had begun before the sandbox existed.
+    /// The number of runs of the pod that began before the sandbox existed.
     pub(crate) first_run: u64,
     pub(crate) origin: Origin,
     pub(crate) phase: HoldPhase,
@@ -66,7 +66,7 @@ pub(crate) enum Origin {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HoldPhase {
-    /// Whether to hold is not decided.
+    /// It is not decided yet whether to hold.
     Pending,
     /// The table is being installed.
     Arming {
@@ -85,7 +85,7 @@ pub(crate) enum HoldPhase {
     Released {
         /// An operator released it: it is not armed again automatically.
         by_operator: bool,
-        /// Runs of its sidecars that have been seen to live since.
+        /// Runs of its sidecars that were observed since.
         sidecar_runs: BTreeSet<ContainerId>,
     },
 }
@@ -120,7 +120,7 @@ pub(crate) enum TableKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldPorts {
     pub(crate) since: Timestamp,
-    /// Begin of the time until the deadline.
+    /// Start of the time until the deadline.
     pub(crate) from: Timestamp,
     pub(crate) deadline: Timestamp,
     pub(crate) table: TableKind,

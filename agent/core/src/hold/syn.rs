@@ -1,12 +1,12 @@
-//! Copies of SYN packets: what a held connection is known by, and what is sent in its place when the hold ends.
+//! Copies of SYN packets: they identify held connections, and are sent in their place when the hold ends.
 //!
 //! The copies come from nflog at the output hook, before any rewrite, so the addresses are the app's own and not
-//! those of the mesh. Two things in a copy are not fit to be sent: the TCP checksum, which the kernel leaves to the
-//! device (`CHECKSUM_PARTIAL`), and the TCP timestamp ([RFC 7323](https://www.rfc-editor.org/rfc/rfc7323)), from
-//! which the sender would take the hold's length for the round trip time.
+//! those of the mesh. Two fields of a copy cannot be sent unchanged: the TCP checksum, which the kernel leaves to the
+//! device (`CHECKSUM_PARTIAL`), and the TCP timestamp ([RFC 7323](https://www.rfc-editor.org/rfc/rfc7323)), with
+//! which the sender would measure the hold as round trip time.
 //!
-//! Bytes come from the pod and may be anything: what is no plain SYN is refused, and nothing here panics. Refusing
-//! costs a connection no more than the wait for its next retransmission.
+//! The bytes come from the pod and may be anything: a packet that is not a plain SYN is rejected, and nothing here
+//! panics. A rejected packet only makes its connection wait for the next retransmission.
 //!
 //! Data behind the TCP header (TCP Fast Open) is left out: a server that acknowledges the SYN alone makes the client send
 //! the data again ([RFC 7413](https://www.rfc-editor.org/rfc/rfc7413#section-4.2.1)). So a copy is at most 120 bytes long,
@@ -50,13 +50,13 @@ impl fmt::Display for Connection {
     }
 }
 
-/// Why a packet is not taken.
+/// Why a packet is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum NotASyn {
     #[error("packet of {length} bytes is cut off")]
     Truncated {
-        /// How much of it there is.
+        /// The number of its bytes.
         length: usize,
     },
     #[error("packet has a malformed or fragmented IP or TCP header")]
@@ -68,7 +68,7 @@ pub enum NotASyn {
 }
 
 impl NotASyn {
-    /// A word for metrics.
+    /// The label in metrics.
     pub fn kind(&self) -> &'static str {
         self.into()
     }
@@ -101,9 +101,9 @@ impl Syn {
         if data_offset < TCP_HEADER || ip.length + data_offset > ip.total {
             return Err(NotASyn::Header);
         }
-        // Data may be cut off.
+        // The data may be truncated.
         let options = segment.get(TCP_HEADER..data_offset).ok_or(truncated)?;
-        // FIN, SYN, RST and ACK: the same test as the rule's that makes the copy.
+        // FIN, SYN, RST and ACK: the same test as in the rule that copies the packet.
         if header[13] & 0x17 != 0x02 {
             return Err(NotASyn::Flags);
         }
@@ -134,13 +134,14 @@ impl Syn {
         self.packet.len()
     }
 
-    /// The packet as the kernel would send it again now, `age` after it was copied: timestamp advanced, checksums
-    /// right.
+    /// The packet as the kernel would retransmit it now, `age` after it was copied, with advanced timestamp and
+    /// correct checksums.
     ///
-    /// `age` may be too short and must not be too long, or the peer echoes a time that has not come yet and the
-    /// kernel refuses the answer ([tcp_rcv_synsent_state_process](https://github.com/torvalds/linux/blob/v6.12/net/ipv4/tcp_input.c)).
-    /// Linux counts timestamps in milliseconds, or in microseconds where the route asks for it; then the advance is
-    /// too short, which only makes the first round trip time look long.
+    /// `age` may be too short but not too long: otherwise the peer echoes a future timestamp, and the kernel rejects
+    /// the reply
+    /// ([tcp_rcv_synsent_state_process](https://github.com/torvalds/linux/blob/v6.12/net/ipv4/tcp_input.c)). Linux
+    /// counts timestamps in milliseconds, or in microseconds where the route requests it; then the advance is too
+    /// short, which only makes the first round trip time appear long.
     pub fn prepared_for_injection(&self, age: Duration) -> Vec<u8> {
         let mut packet = self.packet.to_vec();
         if let Some(at) = self.timestamp {
@@ -156,7 +157,7 @@ impl Syn {
         packet
     }
 
-    /// Sum of what TCP's checksum covers beside the segment: addresses, protocol, length.
+    /// Sum of what TCP's checksum covers besides the segment: addresses, protocol, length.
     fn pseudo_header(&self) -> u64 {
         let address = |address: SocketAddr| match address.ip() {
             IpAddr::V4(address) => sum(&address.octets()),
@@ -169,7 +170,7 @@ impl Syn {
             + length
     }
 
-    /// Four bytes that `parse` has found to be there.
+    /// Four bytes whose presence `parse` has checked.
     fn number(&self, at: usize) -> u32 {
         let bytes = self.packet.get(at..).and_then(<[u8]>::first_chunk);
         bytes.copied().map_or(0, u32::from_be_bytes)
@@ -233,7 +234,7 @@ impl IpHeader {
     }
 }
 
-/// A packet that ends after these headers.
+/// Shortens a packet to these headers.
 fn without_data(headers: &[u8], ip: &IpHeader) -> Box<[u8]> {
     let mut packet: Box<[u8]> = headers.into();
     let (place, length) = if ip.source.is_ipv4() {
@@ -260,8 +261,8 @@ fn timestamp(options: &[u8]) -> Option<usize> {
     }
 }
 
-/// Sum of the 16-bit words of `bytes`, big-endian, as the Internet checksum wants it
-/// ([RFC 1071](https://www.rfc-editor.org/rfc/rfc1071)).
+/// Sum of the 16-bit words of `bytes`, big-endian, for the Internet checksum ([RFC
+/// 1071](https://www.rfc-editor.org/rfc/rfc1071)).
 fn sum(bytes: &[u8]) -> u64 {
     let word = |word: &[u8]| match *word {
         [high, low] => u64::from(u16::from_be_bytes([high, low])),
@@ -271,7 +272,7 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// Writes the checksum of `bytes`, and of what `beside` sums up, to its place in them.
+/// Writes the checksum of `bytes` and of the sum `beside` to `place`.
 fn put_checksum(bytes: &mut [u8], place: usize, beside: u64) {
     bytes[place..place + 2].fill(0);
     let mut folded = sum(bytes) + beside;

@@ -92,7 +92,7 @@ fn regarding(notice: &Notice) -> Value {
     }
 }
 
-/// FNV-1a over terminated texts. It must not change between agents or versions.
+/// FNV-1a over terminated texts. The algorithm must not change between agents or versions.
 pub(super) fn fingerprint(texts: &[&str]) -> u64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -1,5 +1,5 @@
-//! What an agent serves, read back: one number with its labels a line, in
-//! [Prometheus' text format](https://prometheus.io/docs/instrumenting/exposition_formats/).
+//! Parses the metrics that an agent serves: one number with its labels per line, in [Prometheus' text
+//! format](https://prometheus.io/docs/instrumenting/exposition_formats/).
 //!
 //! The text is not trusted, because another process may listen on the agent's port: an invalid line is skipped, and the
 //! number of samples is limited.
@@ -18,18 +18,18 @@ pub struct Sample {
     pub name: String,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The number; in JSON, which has no word for infinity, a text where it is none that JSON has.
+    /// The number. JSON has no infinity, so a number that it cannot represent is a string.
     #[serde(serialize_with = "write", deserialize_with = "read")]
     pub value: f64,
 }
 
 impl Sample {
-    /// What a label says.
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// Name and labels, as queries have them.
+    /// Name and labels, as in queries.
     pub fn series(&self) -> String {
         if self.labels.is_empty() {
             return self.name.clone();
@@ -42,7 +42,7 @@ impl Sample {
     }
 }
 
-/// Reads all samples of a text. Names stay in their order; the series of a name, which come in any, are put into one.
+/// Parses all samples of a text. Names keep their order; the series of each name are sorted.
 pub fn parse(text: &str) -> Vec<Sample> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let mut samples: Vec<Sample> = samples.filter_map(sample).take(MOST).collect();
@@ -51,12 +51,13 @@ pub fn parse(text: &str) -> Vec<Sample> {
         let next = places.len();
         places.entry(sample.name.clone()).or_insert(next);
     }
-    // Buckets are numbers that are written as texts.
+    // Buckets are numbers in the form of texts.
     let bucket = |sample: &Sample| sample.label(BUCKET).and_then(|text| text.parse().ok());
     samples.sort_by(|one, other| {
         let place = |sample: &Sample| places.get(&sample.name).copied();
         let buckets: (Option<f64>, Option<f64>) = (bucket(one), bucket(other));
-        // Any text may have series of a name with a bucket and without: they stand apart, or there is no order of all.
+        // A text may have series of one name with a bucket and without: they are kept apart, because the sort needs a
+        // total order.
         place(one).cmp(&place(other)).then_with(|| match buckets {
             (Some(one), Some(other)) => one.total_cmp(&other),
             (None, None) => one.labels.cmp(&other.labels),
@@ -66,7 +67,7 @@ pub fn parse(text: &str) -> Vec<Sample> {
     samples
 }
 
-/// The sum of all samples of a name whose labels are these, among others.
+/// The sum of all samples of a name that have these labels, among others.
 pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let is_it = |sample: &&Sample| {
         sample.name == name
@@ -93,7 +94,7 @@ fn sample(line: &str) -> Option<Sample> {
         Some(rest) => labels(rest)?,
         None => (BTreeMap::new(), rest),
     };
-    // A time may follow.
+    // A timestamp may follow.
     let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
     is_name(name).then(|| Sample {
         name: name.to_owned(),
@@ -102,7 +103,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// The labels up to the brace, and what is behind it.
+/// The labels up to the brace, and the rest of the text.
 fn labels(mut text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {
@@ -117,7 +118,7 @@ fn labels(mut text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     }
 }
 
-/// A value up to its closing quote, and what is behind it.
+/// A value up to its closing quote, and the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -155,7 +156,7 @@ fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     }
 }
 
-/// A number as the text format has it, and nothing behind the point where there is nothing.
+/// Formats a number for the text format, without a fraction where there is none.
 pub fn number(value: f64) -> String {
     if value == f64::INFINITY {
         "+Inf".to_owned()

@@ -1,10 +1,10 @@
-//! The values of labels: types, so that a label has no other value.
+//! The values of labels, as types: a label has no other values.
 
 use strum::VariantNames;
 
 use crate::{cni::protocol, hold::Opened, linger, start::Why};
 
-/// A label's value, out of a closed list.
+/// A label's value, from a closed list.
 pub trait Value {
     const NAMES: &'static [&'static str];
 
@@ -45,7 +45,7 @@ impl Value for Version {
     }
 }
 
-/// What has a mode of its own.
+/// A capability with its own mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Capability {
@@ -148,7 +148,7 @@ pub enum DiscoveryOperation {
     Proc,
     Pidfd,
     Netns,
-    /// A container showed no process.
+    /// No process was found in a container.
     NoProcess,
 }
 

@@ -1,4 +1,4 @@
-//! The worker process, and the pods that it leaves alone.
+//! The worker process, and the pods in quarantine.
 
 use super::Metric;
 

@@ -1,4 +1,5 @@
-//! Whose container a bundle is: its pod and its name, from the bundle's `config.json`, some 60 ms before its first instruction.
+//! Maps an OCI bundle to pod and container, from the bundle's `config.json`, some 60 ms before the container's first
+//! instruction.
 //!
 //! The file is the configuration of the
 //! [OCI runtime specification](https://github.com/opencontainers/runtime-spec/blob/v1.2.0/config.md#annotations); its annotations are
@@ -8,8 +9,8 @@
 //! ([#7697](https://github.com/containerd/containerd/pull/7697), [#7735](https://github.com/containerd/containerd/pull/7735)).
 //! CRI-O writes others.
 //!
-//! The file is written in place, so it may be seen before all of it is there. Its other members, 4 to 60 kB of them, are passed
-//! over and not kept.
+//! The file is written in place, so a reader may find an incomplete file. The other members of the file, 4 to 60 kB,
+//! are skipped.
 
 use serde::Deserialize;
 
@@ -31,19 +32,19 @@ pub struct Bundle {
     pub container: Option<String>,
 }
 
-/// Why a text does not tell whose container a bundle is.
+/// Why a configuration does not identify the bundle's pod and container.
 #[derive(Debug, thiserror::Error)]
 pub enum NotABundle {
-    /// It ends too soon: the runtime is writing it. To be read again.
+    /// The text is incomplete, because the runtime is writing it: read it again.
     #[error("the bundle's configuration is not whole yet")]
     Incomplete,
     #[error("the bundle's configuration cannot be read")]
     NotJson(#[source] serde_json::Error),
     #[error("the bundle's annotation {annotation} {}", what_is_wrong(value.as_deref()))]
     Foreign {
-        /// The first annotation that is absent or has a value that it cannot have.
+        /// The first annotation that is absent or has an invalid value.
         annotation: &'static str,
-        /// The beginning of that value, where it is there.
+        /// The beginning of the invalid value.
         value: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! What the name of a cgroup directory below `kubepods` says.
+//! Parses the names of cgroup directories below `kubepods`.
 //!
 //! Two cgroup drivers of the kubelet and three families of runtimes give these forms (kubelet
 //! `pkg/kubelet/cm/cgroup_manager_linux.go`, containerd `pkg/cri`, CRI-O `internal/config/cgmgr`):
@@ -8,7 +8,7 @@
 //! | cgroupfs | `pod<UID>` | `<id>`, `crio-<id>` |
 //! | systemd | `kubepods[-<qos>]-pod<UID with _ for ->.slice` | `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope` |
 //!
-//! A directory that has none of these forms is not ours; it is no error, other software makes cgroups too.
+//! A directory with another form is not an error: other software creates cgroups too.
 
 use crate::base::id::{ContainerId, PodUid};
 
@@ -18,7 +18,7 @@ const KUBEPODS: &str = "kubepods";
 /// before it, as with kind's `kubelet-kubepods.slice`).
 const KUBEPODS_SLICE: &str = "kubepods.slice";
 
-/// Whether this directory, found in the cgroup root, holds all pods.
+/// Whether this directory, found in the cgroup root, contains all pods.
 pub fn is_kubepods(name: &str) -> bool {
     name == KUBEPODS
         || name
@@ -26,7 +26,7 @@ pub fn is_kubepods(name: &str) -> bool {
             .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('-'))
 }
 
-/// Whether this directory, found in the `kubepods` directory, holds the pods of one QoS class.
+/// Whether this directory, found in the `kubepods` directory, contains the pods of one QoS class.
 pub fn is_qos(name: &str) -> bool {
     let class = match name.strip_suffix(".slice") {
         None => name,
@@ -54,8 +54,8 @@ pub fn pod(name: &str) -> Option<PodUid> {
 /// monitor (`crio-conmon-<id>`) is not a container.
 pub fn container(name: &str) -> Option<ContainerId> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
-    // A containerd that does not agree with the kubelet on the driver makes
-    // one path component of three: `slice:cri-containerd:<id>`.
+    // Where containerd and the kubelet use different drivers, containerd creates one path component from three:
+    // `slice:cri-containerd:<id>`.
     let name = name.rsplit(':').next().unwrap_or(name);
     let id = ["cri-containerd-", "crio-", "docker-"]
         .iter()
@@ -66,8 +66,8 @@ pub fn container(name: &str) -> Option<ContainerId> {
 
 /// The container whose cgroup a process is in, from `/proc/<pid>/cgroup`.
 ///
-/// Paths may begin with `/../..` when the reader has a cgroup namespace of its own, and may go on below the container
-/// when it made cgroups itself, so the components are searched, not counted.
+/// Paths may begin with `/../..` where the reader has its own cgroup namespace, and may continue below the container
+/// where it created cgroups, so the components are searched, not counted.
 pub fn of_process(text: &str) -> Option<(PodUid, ContainerId)> {
     text.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;

@@ -1,8 +1,8 @@
-//! Which process of a container is its init process.
+//! Selects the init process of a container.
 
 use crate::base::id::Pid;
 
-/// What the choice of a container's init process needs to know of one of the processes in its cgroup.
+/// A process of a container's cgroup, with the facts that the selection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub pid: Pid,
@@ -14,10 +14,10 @@ pub struct Candidate {
 
 /// The init process among the processes of a container's cgroup.
 ///
-/// It is the one that is pid 1 in a pid namespace of its own. Where the pod shares one (`shareProcessNamespace`,
-/// `hostPID`) no process is, and it is the oldest process; exec'd probes and hooks are younger. The second choice is
-/// only good once the runtime's own short-lived stages are over, which is for the caller to know: see
-/// [`Choice::certain`].
+/// The init process has pid 1 in its own pid namespace. Where the pod shares a pid namespace
+/// (`shareProcessNamespace`, `hostPID`), no process has, and the oldest process is selected; exec'd probes and hooks
+/// are younger. That selection is correct only after the runtime's own short-lived stages have ended, which the
+/// caller must check: see [`Choice::certain`].
 pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
     let first = candidates
         .iter()
@@ -38,7 +38,7 @@ pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
         })
 }
 
-/// A process, and whether it can be anything else than the init process.
+/// The selected process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     pub pid: Pid,

@@ -1,12 +1,11 @@
-//! What the mounts of a process tell, as `/proc/<pid>/mountinfo`
-//! ([proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)) has them: its container's
-//! name, where programs may lie, whether mounts made elsewhere are seen.
+//! What usher reads from the mounts of a process (`/proc/<pid>/mountinfo`,
+//! [proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)): the name of its
+//! container, the mounts that may contain programs, and whether mounts propagate.
 //!
-//! The kubelet gives every container a file of its own for its termination message and mounts it into the container.
-//! The mount's root, the fourth field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex digits>`.
-//! What stands before that depends on where the kubelet's directory lies on its file system, and where the file is
-//! mounted is for the pod's author to say (`terminationMessagePath`), so only the end of the root counts. A sandbox has
-//! no such mount.
+//! The kubelet creates a file for the termination message of every container and mounts it into the container. The
+//! mount's root, the fourth field of a line, ends in `pods/<pod uid>/containers/<container name>/<8 hex digits>`. The
+//! text before it depends on the place of the kubelet's directory in its file system, and the pod's author sets the
+//! mount point (`terminationMessagePath`), so only the end of the root counts. A sandbox has no such mount.
 //!
 //! procfs-core 0.18 is not used: its `MountInfo` keeps the kernel's octal escapes, and allocates every field of every
 //! line, where this reads a few fields of up to 25,000 lines and stops early.
@@ -21,20 +20,20 @@ use std::{
 
 use crate::base::id::PodUid;
 
-/// Types of file systems that programs are executed from, and that answer
-/// without a network, a server or a user's process.
+/// Types of file systems from which programs are executed, and which respond without a network, a server or a user's
+/// process.
 const LOCAL: [&str; 13] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "tmpfs", "ramfs", "overlay",
     "squashfs", "erofs",
 ];
 
-/// Mounts that [`executable`] tells of one process.
+/// Limit of the mounts that [`executable`] returns for one process.
 const EXECUTABLE: usize = 256;
 
 /// Limit of the paths of an origin. On a node, the same directory may be mounted in many places.
 const PATHS: usize = 8;
 
-/// The container's name, or None when no mount tells it (yet).
+/// The container's name, or None while no mount contains it.
 pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'text str> {
     mountinfo.lines().find_map(|line| {
         let root = line.split(' ').nth(3)?;
@@ -54,8 +53,8 @@ pub fn container_name<'text>(mountinfo: &'text str, uid: &PodUid) -> Option<&'te
 /// Whether a mount point mentions `text`.
 ///
 /// The runtime mounts a container's root file system below a directory named after the container's id before the
-/// container's process exists; the process no longer sees that path once it has changed its root, and by then all its
-/// mounts are made.
+/// container's process exists. Once the process has changed its root, the path is no longer in its mounts, and all
+/// its mounts exist.
 pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
     mountinfo
         .lines()
@@ -63,12 +62,12 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
         .any(|mount_point| mount_point.contains(text))
 }
 
-/// Id and mount point of every mount, besides the root, that a program may be executed from and that can be looked up
-/// without waiting for anybody, in the order of their points' bytes; the first 256 of them.
+/// Id and mount point of every mount, besides the root, that a program may be executed from and that a lookup cannot
+/// block on, in the order of their points' bytes; the first 256 of them.
 ///
-/// A dead NFS server or FUSE process would have a lookup wait for ever. So a mount at or below another one of a type
-/// that is not known to be local is left out, whichever of the two was made first. Of several at one point only the
-/// last one can be reached.
+/// A lookup on a dead NFS server or FUSE process would block forever. So a mount at or below another one of a type
+/// that is not known to be local is left out, whichever of the two was made first. Of several mounts at one point
+/// only the last one can be reached.
 pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
     let mut foreign = BTreeSet::new();
     let mut last = BTreeMap::new();
@@ -91,17 +90,17 @@ pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
         .collect()
 }
 
-/// Whether mounts that others make below `held` are seen here, or ours there: whether the mount that holds it is in a
-/// peer group or the slave of one. None where no mount holds it.
+/// Whether mounts below `held` propagate to or from other mount namespaces: whether the mount that contains it is in
+/// a peer group or the slave of one. None where no mount contains it.
 pub fn propagates(text: &str, held: &Path) -> Option<bool> {
     let mounts = text.lines().filter_map(Mount::read);
     let holding = mounts.filter(|mount| held.starts_with(path(&mount.point)));
-    // The last one of those that are equally near.
+    // The last one of equally near mounts.
     let nearest = holding.max_by_key(|mount| mount.point.len());
     nearest.map(|mount| mount.propagates)
 }
 
-/// A file or directory by its place on its file system, whatever it is mounted over.
+/// A file or directory by its place on its file system, regardless of its mount points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// `major:minor` of the file system.
@@ -110,7 +109,7 @@ pub struct Origin {
     pub path: PathBuf,
 }
 
-/// What is mounted at this point: the last mount there. None where nothing is.
+/// The origin of the last mount at this point; None where there is none.
 pub fn origin(text: &str, point: &Path) -> Option<Origin> {
     let mounts = text.lines().rev().filter_map(Placed::read);
     let mut at_point = mounts.filter(|mount| path(&mount.point) == point);
@@ -120,7 +119,7 @@ pub fn origin(text: &str, point: &Path) -> Option<Origin> {
     })
 }
 
-/// The paths that lead to the origin where these are the mounts, the nearest mount first.
+/// The paths to the origin in this mount table, the nearest mount first.
 pub fn paths_of(text: &str, origin: &Origin) -> Vec<PathBuf> {
     let mounts = text.lines().rev().filter_map(Placed::read);
     let mut found: Vec<(usize, PathBuf)> = mounts
@@ -142,7 +141,7 @@ pub fn paths_of(text: &str, origin: &Origin) -> Vec<PathBuf> {
     found.into_iter().map(|(_length, path)| path).collect()
 }
 
-/// The fields of a mount that say where it is, and of what.
+/// The fields of a mount that describe its place and its origin.
 struct Placed<'text> {
     device: &'text str,
     root: Cow<'text, [u8]>,
@@ -170,7 +169,7 @@ struct Mount<'text> {
 }
 
 impl<'text> Mount<'text> {
-    /// None for a line that is not one of mountinfo.
+    /// None for an invalid line.
     fn read(line: &'text str) -> Option<Self> {
         let mut fields = line.split(' ');
         let id = fields.next()?.parse().ok()?;
@@ -200,7 +199,7 @@ fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// A path as it was before the kernel wrote space, tab, newline and backslash as three octal digits
+/// Decodes a path, in which the kernel writes space, tab, newline and backslash as three octal digits
 /// ([`mangle_path`](https://github.com/torvalds/linux/blob/v6.12/fs/seq_file.c)).
 fn unescaped(field: &str) -> Cow<'_, [u8]> {
     let mut rest = field.as_bytes();

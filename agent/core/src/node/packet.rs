@@ -7,16 +7,16 @@ pub const LOOPBACK: u16 = 772;
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// What stands before the network header of an interface's packets.
+/// The header before the network header of an interface's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// An Ethernet header; loopback has one, too, of zeros.
+    /// An Ethernet header; that of loopback contains only zeros.
     Ethernet,
     Nothing,
 }
 
 impl Link {
-    /// That of a hardware type.
+    /// The link header for a hardware type.
     pub fn of(hardware: u16) -> Self {
         match hardware {
             ETHERNET | LOOPBACK => Self::Ethernet,
@@ -24,7 +24,7 @@ impl Link {
         }
     }
 
-    /// How many bytes it is long.
+    /// The length of the header in bytes.
     pub fn header(self) -> usize {
         match self {
             Self::Ethernet => ETHERNET_HEADER,
@@ -33,14 +33,14 @@ impl Link {
     }
 }
 
-/// Which way a packet went, as the pod sees it.
+/// The direction of a packet, from the pod's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     In,
     Out,
 }
 
-/// Whom a packet was for, on its link: `PACKET_HOST` and so on
+/// The receiver of a packet on its link: `PACKET_HOST` and so on
 /// ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reception {
@@ -52,7 +52,7 @@ pub enum Reception {
 }
 
 impl Reception {
-    /// From the kernel's number.
+    /// Converts the kernel's number.
     pub fn of(number: u8) -> Self {
         match number {
             0 => Self::Own,
@@ -66,9 +66,9 @@ impl Reception {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// The kernel's number of it.
+    /// The kernel's index of the interface.
     pub index: u32,
-    /// Its name, which who owns the namespace may choose.
+    /// Its name, which the owner of the namespace may choose.
     pub name: String,
     pub hardware: u16,
 }
@@ -76,15 +76,15 @@ pub struct Interface {
 /// A packet that the kernel copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub at_ns: u64,
     pub interface: u32,
     /// Its interface's hardware type.
     pub hardware: u16,
-    /// What stands behind the link header.
+    /// The protocol after the link header.
     pub protocol: u16,
     pub reception: Reception,
-    /// A VLAN's protocol and tag, which the kernel takes out of the link header.
+    /// A VLAN's protocol and tag, which the kernel removes from the link header.
     pub vlan: Option<(u16, u16)>,
     pub length: u32,
     /// Its first bytes, from the link header on.
@@ -92,7 +92,7 @@ pub struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Which way it went; loopback has no ways.
+    /// The direction of the packet; None on loopback.
     pub fn direction(&self) -> Option<Direction> {
         match self.reception {
             _ if self.hardware == LOOPBACK => None,
@@ -106,15 +106,15 @@ impl Packet<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
     pub code: u16,
-    /// How many instructions to skip where a condition holds.
+    /// Instructions to skip where the condition holds.
     pub jump_true: u8,
-    /// And where it does not.
+    /// Instructions to skip where it does not.
     pub jump_false: u8,
     pub operand: u32,
 }
 
 impl Instruction {
-    /// A program of this alone wants no packet.
+    /// A program of only this instruction accepts no packet.
     pub const REFUSE: Self = Self {
         code: 0x06,
         jump_true: 0,

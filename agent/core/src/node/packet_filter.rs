@@ -1,8 +1,8 @@
-//! A network namespace's own packet filter, and how much work it makes of one packet.
+//! The packet filter of a network namespace, and its work for one packet.
 //!
-//! The kernel evaluates the rules within the system call that sends the packet. It limits how deep chains nest, and not
-//! how often they are evaluated: fourteen chains that each jump to the next one four times make a single `connect(2)`
-//! take nine seconds. So the work is bounded before anything is sent.
+//! The kernel evaluates the rules within the system call that sends the packet. It limits how deep chains nest, but
+//! not how often they are evaluated: with fourteen chains that each jump to the next one four times, a single
+//! `connect(2)` takes nine seconds. So usher limits the work before it sends anything.
 
 use std::cmp::max;
 
@@ -45,7 +45,7 @@ pub enum Point {
 }
 
 impl Point {
-    /// Those that a packet on loopback passes.
+    /// The hooks that a packet on loopback passes.
     pub const LOOPBACK: [Self; 6] = [
         Self::Output,
         Self::Postrouting,
@@ -60,7 +60,7 @@ impl Point {
 pub struct Rule {
     /// Cost of its own expressions.
     pub expressions: u64,
-    /// Of these the kernel follows one at most.
+    /// The kernel follows at most one of these.
     pub branches: Vec<Branch>,
 }
 
@@ -119,7 +119,7 @@ impl Versions {
     }
 }
 
-/// Calls that the kernel nests at most (`NFT_JUMP_STACK_SIZE`).
+/// The kernel's limit of nested calls (`NFT_JUMP_STACK_SIZE`).
 const DEPTH: usize = 16;
 
 /// The cost of each chain is computed once.

@@ -1,5 +1,5 @@
-//! The platform of a node, by a directory that only its nodes have, for advice: the name of a preset of the chart
-//! (`deploy/chart/files/platforms.yaml`). Presets with the usual paths are not listed.
+//! Detects the platform of a node, by a directory that only its nodes have. Advice contains the name of its preset in
+//! the chart (`deploy/chart/files/platforms.yaml`). Presets with the usual paths are not listed.
 
 /// Directories below the host's root, and the preset of nodes that have them.
 pub const MARKERS: [(&str, &str); 6] = [

@@ -1,4 +1,4 @@
-//! A socket as the kernel lists it, and the words for what it does.
+//! A socket as the kernel lists it, and the names of its states.
 
 use std::{
     fmt,
@@ -15,13 +15,13 @@ use crate::base::id::Pid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub pid: Pid,
-    /// The name that it gives itself, which may be any text.
+    /// The name that the process sets, which may be any text.
     pub name: String,
-    /// The place of its container.
+    /// The index of its container.
     pub container: usize,
 }
 
-/// What a socket speaks.
+/// The protocol of a socket.
 #[derive(
     Debug,
     Clone,
@@ -48,9 +48,9 @@ impl Protocol {
     }
 }
 
-/// What a socket does: the states of TCP in the kernel's numbers
-/// ([`tcp_states.h`](https://github.com/torvalds/linux/blob/v6.18/include/net/tcp_states.h)).
-/// A datagram socket is `Established` when it has a peer, else `Unconnected`.
+/// The state of a socket: the states of TCP in the kernel's numbers
+/// ([`tcp_states.h`](https://github.com/torvalds/linux/blob/v6.18/include/net/tcp_states.h)). A datagram socket is
+/// `Established` where it has a peer, otherwise `Unconnected`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING-KEBAB-CASE")]
 #[expect(missing_docs, reason = "the names of TCP's own states")]
@@ -72,13 +72,13 @@ pub enum State {
     LastAck = 9,
     Listen = 10,
     Closing = 11,
-    /// A state that this program does not know.
+    /// An unknown state.
     #[strum(to_string = "UNKNOWN")]
     Other = 0,
 }
 
 impl State {
-    /// All that can be asked for.
+    /// All states that can be requested.
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::SynSent,
@@ -93,8 +93,8 @@ impl State {
         Self::Closing,
     ];
 
-    /// From the kernel's number. What has only just been asked for
-    /// (`TCP_NEW_SYN_RECV`) is no state of its own to people.
+    /// Converts the kernel's number. `TCP_NEW_SYN_RECV`, a connection request that has just arrived, is no state of
+    /// its own for users.
     pub fn of_kernel(number: u8) -> Self {
         if number == 12 {
             return Self::SynReceived;
@@ -103,7 +103,7 @@ impl State {
         found.unwrap_or(Self::Other)
     }
 
-    /// The word that `ss` has for it.
+    /// The name in `ss`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -118,7 +118,7 @@ pub struct UnknownState {
 impl FromStr for State {
     type Err = UnknownState;
 
-    /// The words of `ss` and those of `netstat`, in any case.
+    /// Parses the names in `ss` and `netstat`, in any case.
     fn from_str(text: &str) -> Result<Self, UnknownState> {
         let plain = |text: &str| text.to_ascii_uppercase().replace(['-', '_'], "");
         let wanted = plain(text);
@@ -159,21 +159,21 @@ impl<'de> Deserialize<'de> for State {
     }
 }
 
-/// What the kernel waits for before it does something with a socket by itself.
+/// The timer after which the kernel acts on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
     Retransmit,
-    /// It asks whether the other side is alive, or ends the connection.
+    /// The kernel probes whether the peer is alive, or closes the connection.
     Keepalive,
     TimeWait,
-    /// It asks whether the other side takes data again.
+    /// The kernel probes whether the peer accepts data again.
     Persist,
 }
 
 impl TimerKind {
-    /// From the kernel's number; None for no timer.
+    /// Converts the kernel's number; None for no timer.
     pub fn of_kernel(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Retransmit),
@@ -189,7 +189,7 @@ impl TimerKind {
     }
 }
 
-/// A timer that runs.
+/// A running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     pub kind: TimerKind,
@@ -202,49 +202,47 @@ pub struct Socket {
     pub protocol: Protocol,
     pub state: State,
     pub local: SocketAddr,
-    /// The other end; unspecified with port 0 where there is none.
+    /// The address of the peer; unspecified with port 0 where there is none.
     pub peer: SocketAddr,
-    /// It is open at an IPv6 address and takes IPv4 as well.
+    /// It is bound to an IPv6 address and accepts IPv4 as well.
     pub both_families: bool,
     /// The interface that it is bound to; 0 for none.
     pub interface: u32,
     /// Unread bytes, or connections that are not accepted yet.
     pub receive_queue: u32,
-    /// Unacknowledged bytes, or the most connections that may wait to be accepted.
+    /// Unacknowledged bytes, or the limit of connections that are not accepted yet.
     pub send_queue: u32,
     pub uid: u32,
-    /// Number in the kernel's file system of sockets; 0 where no descriptor is open.
+    /// Inode in the kernel's socket file system; 0 where no descriptor is open.
     pub inode: u32,
-    /// The kernel's number for it, which no other socket gets.
+    /// The kernel's cookie of the socket, which no other socket gets.
     pub cookie: u64,
-    /// The cgroup that it was made in (version 2); 0 where the kernel does not report it.
+    /// The cgroup in which it was created (version 2); 0 where the kernel does not report it.
     pub cgroup: u64,
-    /// What the kernel waits for.
     pub timer: Option<Timer>,
-    /// How often the oldest data that is not acknowledged was sent again.
+    /// How often the oldest unacknowledged data was retransmitted.
     pub retransmits: u8,
-    /// Time that a packet takes there and back, smoothed.
+    /// Smoothed round trip time.
     pub rtt: Option<Duration>,
-    /// Packets that were sent again, in all its life.
+    /// Retransmitted packets since its creation.
     pub all_retransmits: Option<u32>,
-    /// What came and was dropped, as its queue was full.
+    /// Received packets that were dropped because its queue was full.
     pub drops: Option<u32>,
     /// Bytes that the peer has sent, its FIN included; of a full TCP socket only.
     pub received: Option<u64>,
 }
 
 impl Socket {
-    /// Whether it waits for others: a listener, or datagrams from anywhere.
+    /// Whether it waits for peers: a listener, or a UDP socket without a peer.
     pub fn waits(&self) -> bool {
         self.state == State::Listen || (self.protocol == Protocol::Udp && !self.has_peer())
     }
 
-    /// Whether it has another end.
     pub fn has_peer(&self) -> bool {
         self.peer.port() != 0 || !self.peer.ip().is_unspecified()
     }
 
-    /// Whether a packet to this address would be for it, as for a listener.
+    /// Whether a listener at its address would receive a packet to this address.
     pub fn covers(&self, address: SocketAddr) -> bool {
         let (own, other) = (self.local.ip(), address.ip());
         let fits = match own.to_canonical() {
@@ -256,12 +254,12 @@ impl Socket {
     }
 }
 
-/// An address without the clothes that IPv6 sockets put on those of IPv4.
+/// The address, with an IPv4-mapped IPv6 address converted to IPv4.
 pub fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// An end as people write it: `*` for everything.
+/// Formats an address for users: `*` for everything.
 pub fn end(address: SocketAddr, both_families: bool) -> String {
     let port = match address.port() {
         0 => "*".to_owned(),

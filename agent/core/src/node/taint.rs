@@ -1,20 +1,20 @@
-//! The startup taint: a node takes no pod before usher is ready there.
+//! The startup taint: a node accepts no pod before usher is ready there.
 //!
-//! The kubelet or the node pool registers the node with the taint; usher removes it when it is ready. Others change
-//! the same list, so the change is a JSON patch that first tests that the list is as it was seen
-//! ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902#section-4.6)): the API server refuses it otherwise.
+//! The kubelet or the node pool registers the node with the taint; usher removes it when it is ready. Other clients
+//! change the same list. So the change is a JSON patch that first tests that the list is unchanged ([RFC
+//! 6902](https://www.rfc-editor.org/rfc/rfc6902#section-4.6)); otherwise the API server rejects it.
 
 use serde_json::{Value, json};
 
-/// Taints to take off.
+/// Taints to remove.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Removal {
-    /// What they are, as `KEY=VALUE:EFFECT`.
+    /// The taints, as `KEY=VALUE:EFFECT`.
     pub taints: Vec<String>,
     pub patch: Value,
 }
 
-/// What is to be done about a Node's `spec.taints`; None where no taint has this key.
+/// The removal of the taints with this key from a Node's `spec.taints`; None where there is none.
 pub fn removal(key: &str, taints: &[Value]) -> Option<Removal> {
     let is_ours = |taint: &&Value| taint.get("key").and_then(Value::as_str) == Some(key);
     let (ours, others): (Vec<&Value>, Vec<&Value>) = taints.iter().partition(is_ours);

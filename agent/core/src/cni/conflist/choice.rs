@@ -1,17 +1,17 @@
 //! Which file of a directory is the configuration of the node's network.
 //!
-//! Both runtimes sort the names of `.conf`, `.conflist` and `.json` files and take the first
+//! Both runtimes sort the names of `.conf`, `.conflist` and `.json` files and use the first
 //! ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go),
-//! [ocicni](https://github.com/cri-o/ocicni/blob/v0.4.3/pkg/ocicni/ocicni.go)). They differ in what is before it:
-//! CRI-O skips a file that it cannot read, containerd has no network at all until it is gone.
+//! [ocicni](https://github.com/cri-o/ocicni/blob/v0.4.3/pkg/ocicni/ocicni.go)). They differ for an unreadable file
+//! before it: CRI-O skips the file, containerd has no network until the file is removed.
 
 use super::{Error, Kind, document::Document};
 
-/// What a directory's files come to.
+/// The result for the files of a directory.
 #[derive(Debug)]
 pub struct Choice<'a> {
     pub primary: Option<Primary<'a>>,
-    /// The files that sort before it, or all when there is none, and why it is none of them.
+    /// The files that sort before it, or all files without one, each with the reason.
     pub skipped: Vec<Skipped<'a>>,
 }
 
@@ -23,7 +23,7 @@ pub struct Primary<'a> {
     pub kind: Kind,
 }
 
-/// A file that is not the one.
+/// A file that is not the primary configuration.
 #[derive(Debug)]
 pub struct Skipped<'a> {
     pub name: &'a str,
@@ -33,13 +33,13 @@ pub struct Skipped<'a> {
 /// Why a file is not the primary configuration.
 #[derive(Debug)]
 pub enum Why {
-    /// The runtimes do not read files with such a name.
+    /// The runtimes ignore files with this extension.
     Extension,
-    /// Only our plugin is in it.
+    /// It contains usher's plugin only.
     Ours,
     /// The runtimes cannot read it.
     Unusable(Error),
-    /// The runtimes can, but an entry of ours in it would not do.
+    /// The runtimes can read it, but usher cannot add its entry.
     Unsupported(Error),
 }
 
@@ -51,10 +51,11 @@ impl Choice<'_> {
     }
 }
 
-/// Chooses among the files of a directory, given as names and texts in any order. `plugin` is the type of our own.
+/// Chooses among the files of a directory, given as names and texts in any order. `plugin` is the type of usher's
+/// plugin.
 ///
-/// A configuration that the runtimes use and we cannot is not passed over for the next one, which no runtime reads:
-/// then there is no primary.
+/// A configuration that the runtimes use and usher cannot is not skipped, because no runtime reads the next one: then
+/// there is no primary configuration.
 pub fn choose<'a>(files: &[(&'a str, &str)], plugin: &str) -> Choice<'a> {
     let mut files = files.to_vec();
     files.sort_unstable_by_key(|(name, _)| *name);
@@ -87,7 +88,7 @@ pub fn choose<'a>(files: &[(&'a str, &str)], plugin: &str) -> Choice<'a> {
     }
 }
 
-/// What the runtimes take a file for, by the end of its name.
+/// The kind that the runtimes assume for a file name.
 pub(super) fn kind(name: &str) -> Option<Kind> {
     match name.rsplit_once('.')?.1 {
         "conflist" => Some(Kind::ConfList),

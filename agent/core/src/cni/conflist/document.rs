@@ -1,4 +1,4 @@
-//! A configuration as libcni reads it, with the places of its parts.
+//! A configuration as libcni reads it, with the byte ranges of its parts.
 
 mod field;
 mod rule;
@@ -10,7 +10,7 @@ use self::field::{expect, text_at};
 use super::{Error, Kind};
 use crate::cni::json_span::{self, Member, Shape};
 
-/// A configuration that a runtime would take.
+/// A configuration that a runtime accepts.
 #[derive(Debug)]
 pub(super) enum Document {
     Conf(Conf),
@@ -35,7 +35,7 @@ pub(super) struct List {
 }
 
 impl Document {
-    /// Reads what the runtimes can use, and refuses what they refuse.
+    /// Accepts what the runtimes accept, and refuses what they refuse.
     pub(super) fn read(text: &str, kind: Kind) -> Result<Self, Error> {
         let at = object(text)?;
         let members = json_span::members(text, &at).map_err(Error::Json)?;
@@ -111,7 +111,7 @@ impl List {
         places.map(|(index, _)| index)
     }
 
-    /// An error when there is no plugin but ours.
+    /// Returns an error if usher's plugin is the only one.
     pub(super) fn require_chain(&self, ours: &str) -> Result<(), Error> {
         if self.of(ours).count() == self.plugins.len() {
             return Err(Error::Alone);
@@ -119,7 +119,7 @@ impl List {
         Ok(())
     }
 
-    /// What stands between two elements here.
+    /// The text between two elements of the list.
     pub(super) fn separator(&self, text: &str) -> String {
         match &self.elements[..] {
             [first, second, ..] => text[first.end..second.start].to_owned(),
@@ -129,15 +129,15 @@ impl List {
     }
 }
 
-/// What of a configuration matters for taking an entry out of it.
+/// The parts of a configuration that the removal of an entry needs.
 #[derive(Debug)]
 pub(super) struct Plugins {
     pub(super) array: Option<Array>,
-    /// The `type` of a configuration that is no list.
+    /// The `type` of a configuration that is not a list.
     pub(super) alone: Option<String>,
 }
 
-/// The array `plugins`, whatever its elements are.
+/// The array `plugins`, with elements of any form.
 #[derive(Debug)]
 pub(super) struct Array {
     pub(super) at: Range<usize>,
@@ -145,7 +145,7 @@ pub(super) struct Array {
     pub(super) types: Vec<Option<String>>,
 }
 
-/// Looks for plugins, without asking for more than that.
+/// Finds the plugins, and requires nothing else of the text.
 pub(super) fn plugins(text: &str) -> Result<Plugins, Error> {
     let type_of = |at: &Range<usize>| {
         let members = json_span::members(text, at).ok()?;

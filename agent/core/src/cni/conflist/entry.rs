@@ -1,4 +1,4 @@
-//! Our own entry of a list.
+//! usher's entry in a list.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::cni::json_span;
 
-/// The object that is to be the last element of `plugins`.
+/// The object that becomes the last element of `plugins`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     plugin: String,
@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Takes the object as it is to stand in the list, without `cniVersion`: the list has one for all.
+    /// Parses the entry, which has no `cniVersion`: the list has one for all.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let at = document::object(text)?;
         let members = json_span::members(text, &at).map_err(Error::Json)?;
@@ -42,7 +42,7 @@ impl Entry {
         &self.text
     }
 
-    /// Whether this element says the same. The order of keys says nothing.
+    /// Whether this element is equal, regardless of the order of keys.
     pub(super) fn is(&self, element: &str) -> bool {
         serde_json::from_str::<Value>(element).is_ok_and(|value| value == self.value)
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors of a configuration, with their places.
 
 use crate::cni::json_span::Shape;
 
@@ -12,7 +12,7 @@ pub enum Error {
     #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     #[strum(to_string = "too-long")]
     Grown { length: usize },
-    /// It is no JSON; the source says at which line and column.
+    /// It is not JSON; the source has line and column.
     #[error("not JSON")]
     Json(#[source] serde_json::Error),
     #[error("{place} is {found}, not {wanted}")]
@@ -26,7 +26,7 @@ pub enum Error {
     Missing { place: String },
     #[error("{place} is empty")]
     Empty { place: String },
-    /// A list in a file for one plugin: the runtimes do not look for `plugins` there.
+    /// A list in a file for one plugin, in which the runtimes ignore `plugins`.
     #[error("a list in a file that is not called .conflist")]
     ListInConf,
     /// A version of the CNI specification that `usher-cni` does not know.
@@ -37,7 +37,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A word for metrics.
+    /// The label in metrics.
     pub fn kind(&self) -> &'static str {
         self.into()
     }

@@ -13,7 +13,7 @@ const LONGEST: usize = 253;
 pub struct PodName {
     pub namespace: String,
     pub name: String,
-    /// Its UID, where the runtime says it.
+    /// Its UID, where the runtime passes it.
     pub uid: Option<PodUid>,
 }
 
@@ -28,7 +28,7 @@ pub enum InvalidArguments {
     Uid(#[source] InvalidId),
 }
 
-/// The pod that the arguments name. Keys of others are ignored, and of a key that is there twice the last counts.
+/// The pod that the arguments name. Other keys are ignored; of a duplicate key, the last value counts.
 pub fn pod(arguments: &str) -> Result<PodName, InvalidArguments> {
     let value = |key: &'static str| {
         let pairs = arguments.rsplit(';');

@@ -1,7 +1,8 @@
-//! What a runtime gives the plugin on stdin: the list's version, the result so far, and our entry's own settings.
+//! What a runtime passes to the plugin on stdin: the list's version, the previous result, and the settings of usher's
+//! entry.
 //!
-//! A setting that is wrong is as good as none: the pod must start, and a line in the log says so. Only what is no
-//! JSON object at all is refused, since then there is no result to pass on.
+//! An invalid setting is logged and ignored, because the pod must start. Only a text that is not a JSON object is
+//! refused, because it has no result to pass on.
 
 use std::{
     ops::Range,
@@ -17,33 +18,33 @@ use crate::{
 
 /// Where the agent listens.
 pub const DEFAULT_SOCKET: &str = "/run/usher/cni.sock";
-/// Where the plugin writes what went wrong.
+/// The plugin's log of errors.
 pub const DEFAULT_LOG_FILE: &str = "/run/usher/cni.log";
 /// How long a pod waits for the agent.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long at most.
+/// The longest timeout.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The configuration of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conf<'a> {
-    /// `cniVersion`; the newest that we know where it has none.
+    /// `cniVersion`; the newest supported one where it is absent.
     pub version: String,
-    /// What the plugin before printed, byte for byte as the runtime gives it.
+    /// The result of the previous plugin, byte for byte as the runtime passes it.
     pub previous: Option<&'a str>,
     /// `socket`: where the agent listens.
     pub socket: PathBuf,
-    /// `timeout`: how long to wait for it in all.
+    /// `timeout`: the total time to wait for the agent.
     pub timeout: Duration,
     /// `logFile`: where to write; None for `""`.
     pub log_file: Option<PathBuf>,
     /// `ownPod`: the pods that never wait.
     pub own_pod: Option<OwnPod>,
-    /// What was wrong with the settings.
+    /// Errors in the settings.
     pub remarks: Vec<String>,
 }
 
-/// The agent's own pods: it could not start if it waited for itself.
+/// The agent's own pods, which are never held: the agent could not start if it waited for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnPod {
     namespace: String,
@@ -106,7 +107,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// The value of a key; null is none, as in Go.
+    /// The value of a key; null counts as absent, as in Go.
     fn at(&self, key: &str) -> Option<Range<usize>> {
         let at = json_span::last(&self.members, key)?.value.clone();
         (json_span::shape(&self.text[at.clone()]) != Shape::Null).then_some(at)

@@ -1,20 +1,20 @@
-//! What the plugin prints when it refuses, and when it is asked for its versions
-//! ([CNI specification](https://www.cni.dev/docs/spec/#error)).
+//! What the plugin prints when it fails, and in reply to VERSION ([CNI
+//! specification](https://www.cni.dev/docs/spec/#error)).
 
 use serde::Serialize;
 
 use super::VERSIONS;
 
-/// A number of the CNI specification.
+/// An error code of the CNI specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// 4: a variable of the environment is missing or wrong.
+    /// 4: an environment variable is missing or invalid.
     Environment,
     /// 5: stdin cannot be read.
     Io,
-    /// 6: what was read cannot be decoded.
+    /// 6: the input cannot be decoded.
     Decode,
-    /// 7: the configuration is not as it has to be.
+    /// 7: the network configuration is invalid.
     Configuration,
 }
 
@@ -38,7 +38,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// As the runtime reads it.
+    /// The error in the form that the runtime reads.
     pub fn json(&self, version: &str) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -59,7 +59,7 @@ impl Failure {
     }
 }
 
-/// The answer to VERSION.
+/// The reply to VERSION.
 pub fn versions(asked_in: &str) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

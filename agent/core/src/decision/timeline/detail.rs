@@ -1,4 +1,4 @@
-//! A decision as data: what programs decide on, where the reason is for people.
+//! A decision as data, for programs; its reason is for people.
 //!
 //! It is written to the timeline and to the admin socket, so names and fields are stable. Every
 //! field may be absent: an older agent did not write it.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{decision::Kind, hold::Opened};
 
-/// What was decided, by the name that log lines and metrics have, with its figures.
+/// The decision, by its name in log lines and metrics, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "decision", rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -103,7 +103,7 @@ pub enum Detail {
     WouldLinger,
     LingerUnsupported,
     OperatorRequest,
-    /// The name, or a field, is of an agent of another version.
+    /// The name or a field comes from an agent of another version.
     #[serde(untagged)]
     Unknown {
         /// The name as it was read.

@@ -259,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// Whether the hold that an operator requested came about, or will; None while its namespace is being opened or its
+    /// Whether the hold that an operator requested exists, or will; None while its namespace is being opened or its
     /// table is being installed.
     pub fn hold_came_about(&self, uid: &PodUid) -> Option<bool> {
         let Some(tracked) = self.pods.get(uid) else {
@@ -272,7 +272,7 @@ impl Engine {
         (!is_pending).then_some(hold.by_operator)
     }
 
-    /// The table that is wanted in a pod's network namespace now, if one is.
+    /// The table that the pod's network namespace should have now, if any.
     pub fn table(&mut self, now: Timestamp, uid: &PodUid) -> Option<Wanted> {
         let view = self.current_view(now, uid)?;
         let (review, hold) = self.hold_review(now, uid, Some(&view))?;
@@ -301,7 +301,7 @@ impl Engine {
     }
 }
 
-/// For how long the kernel still holds a port that was held for `timeout`.
+/// How long the kernel still holds a port with this timeout.
 fn left(held: &HeldPorts, timeout: Duration, now: Timestamp) -> Duration {
     let elapsed = now.since(held.from);
     timeout.saturating_sub(elapsed).max(Duration::from_secs(1))

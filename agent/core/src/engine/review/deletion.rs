@@ -1,4 +1,4 @@
-//! Pods that may be in deletion: the kubelet's list shows it, and is queried when the last app has ended.
+//! Pods that may be in deletion: the kubelet lists the deletion, and is queried for it when the last app has ended.
 
 use crate::{
     base::time::Timestamp,
@@ -21,7 +21,7 @@ pub(in crate::engine) fn has_ended(view: &PodView) -> bool {
         && (view.plan.not_ours.is_none() || view.never_finishes())
 }
 
-/// Goes on with such a pod; gives the time of the next review.
+/// Reviews a pod in deletion; gives the time of the next review.
 pub(in crate::engine) fn review(
     tracked: &mut Tracked,
     view: &PodView,

@@ -1,23 +1,23 @@
-//! What is found beside what is wanted.
+//! The differences between existing and wanted tables.
 
 use std::{fmt, time::Duration};
 
 use super::{Element, Entry, Key, Rule, Ruleset};
 
-/// Two times that differ by less are the same: the kernel keeps them in ticks, of 10 ms at most.
+/// Timeouts that differ by less are equal: the kernel keeps them in ticks of at most 10 ms.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What has to change in a table.
+/// The changes that a table needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diff {
-    /// What is wanted and was not found.
+    /// Wanted parts that do not exist.
     pub missing: Vec<Piece>,
-    /// What was found and is not wanted.
+    /// Existing parts that are not wanted.
     pub surplus: Vec<Piece>,
 }
 
 impl Diff {
-    /// Whether all is as it should be.
+    /// Whether the tables are equal.
     pub fn is_empty(&self) -> bool {
         self.missing.is_empty() && self.surplus.is_empty()
     }
@@ -26,11 +26,11 @@ impl Diff {
 /// A part of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// A set, whatever is in it.
+    /// A set, regardless of its elements.
     Set(String, Key),
     /// An element of the set of this name.
     Element(String, Element),
-    /// A chain, whatever is in it.
+    /// A chain, regardless of its rules.
     Chain(String, Entry),
     /// A rule of the chain of this name.
     Rule(String, Rule),
@@ -47,8 +47,8 @@ impl fmt::Display for Piece {
     }
 }
 
-/// Compares tables. The order of rules counts, that of sets, elements and chains does not. An element that has another
-/// time than wanted is both missing and surplus.
+/// Compares tables. The order of rules matters, that of sets, elements and chains does not. An element with another
+/// timeout than the wanted one is both missing and surplus.
 pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
     Diff {
         missing: beyond(wanted, found),
@@ -56,8 +56,8 @@ pub fn diff(found: &Ruleset, wanted: &Ruleset) -> Diff {
     }
 }
 
-/// Compares a table of the kernel's with what is wanted there. The times of elements are those that the kernel was last
-/// reported, which may be any; one that stays for ever is another element.
+/// Compares a table of the kernel with the wanted one. The timeouts of elements may differ, because the kernel has
+/// those that it received last; an element without a timeout is another element.
 pub fn drift(found: &Ruleset, wanted: &Ruleset) -> Diff {
     let mut wanted = wanted.clone();
     for set in &mut wanted.sets {
@@ -121,8 +121,8 @@ fn is_same(one: &Element, other: &Element) -> bool {
     one.value == other.value && timeouts
 }
 
-/// What is left of `one` without the rules at both ends that `other` has there
-/// as well. Where the order differs this is never empty for both.
+/// The rules of `one` without the first and last rules that `other` has as well. If the order differs, the result is
+/// not empty for both.
 fn between<'a>(one: &'a [Rule], other: &[Rule]) -> &'a [Rule] {
     let equal = |(one, other): &(&Rule, &Rule)| one == other;
     let first = one.iter().zip(other).take_while(equal).count();

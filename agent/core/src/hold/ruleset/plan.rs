@@ -1,4 +1,4 @@
-//! From what is wanted to the rules.
+//! Plans the rules of a table.
 
 use std::{collections::BTreeMap, iter, time::Duration};
 
@@ -10,8 +10,7 @@ use super::{
 impl Ruleset {
     /// The table of a pod.
     ///
-    /// Ports are in order, each once and for the longest of its times, so that
-    /// the same wishes give the same table however they are listed.
+    /// Ports are sorted and unique, each with its longest timeout, so that the order of the input does not matter.
     pub fn of(wanted: &Wanted) -> Self {
         let held_ports = held_ports(&wanted.ports);
         let longest = held_ports.values().max().copied();
@@ -124,7 +123,7 @@ fn at_the_held_port(family: Family, transport: Transport) -> Vec<Match> {
     ]
 }
 
-/// "Accept" ends a chain and not the way of the packet, so both have these.
+/// "Accept" ends a chain but not the path of the packet, so both chains have these rules.
 fn exemptions(wanted: &Wanted) -> Vec<Rule> {
     let sorted = |ids: &[u32]| {
         let mut ids = ids.to_vec();

@@ -1,4 +1,4 @@
-//! Rules as `nft list table inet usher` writes them, without the time that the elements have left and with counters at
+//! Formats rules as `nft list table inet usher` does, without the remaining time of elements and with counters at
 //! zero ([nft(8)](https://www.netfilter.org/projects/nftables/manpage.html)).
 
 use std::{
@@ -10,7 +10,7 @@ use super::{
     Chain, Element, Entry, Family, Key, Match, Queue, Rule, Ruleset, Set, TABLE, Then, Transport,
 };
 
-/// The priority that nft calls by a name, in a hook that is no bridge's.
+/// The priority that has a name in nft, except in the bridge family.
 const RAW: i32 = -300;
 
 impl Display for Ruleset {
@@ -149,14 +149,14 @@ impl Display for Then {
             Self::Accept => out.write_str("accept"),
             Self::Drop => out.write_str("drop"),
             Self::Queue(number, Queue::Native) => write!(out, "queue flags bypass to {number}"),
-            // In the words of iptables, whose target it is.
+            // The notation of iptables, to which the target belongs.
             Self::Queue(number, Queue::Compat) => write!(out, "queue num {number} bypass"),
             Self::Other(name) => out.write_str(name),
         }
     }
 }
 
-/// A time in nft's words: `1m500ms`.
+/// A duration in nft's notation: `1m500ms`.
 struct Time(Duration);
 
 impl Display for Time {

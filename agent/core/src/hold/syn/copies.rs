@@ -1,4 +1,4 @@
-//! The newest copy of each connection of one sandbox that waits.
+//! The newest copy of each held connection of one sandbox.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -8,7 +8,7 @@ use std::{
 use super::{Connection, Syn};
 use crate::base::time::Timestamp;
 
-/// How many connections of a pod have a copy.
+/// Limit of the copies of a pod.
 pub const MOST_COPIES: usize = 4096;
 
 /// Memory of the two map entries of a copy. A node of a `BTreeMap` has room for 11 entries, and at least 5 of them are in
@@ -87,8 +87,8 @@ impl Copies {
         oldest.is_some()
     }
 
-    /// All copies, oldest first, for a release of some ports: what is still held comes back as a copy of the same
-    /// connection.
+    /// All copies, oldest first, for a release of some ports: each connection that is still held produces another
+    /// copy.
     pub fn iter(&self) -> impl Iterator<Item = &Held> {
         self.held.values()
     }
@@ -106,7 +106,7 @@ impl Copies {
     }
 
     /// Puts back a copy that was taken and not sent, with the time since which its connection waits. A newer copy of
-    /// the same connection, which comes in its place, keeps that time.
+    /// the same connection that replaces it keeps that time.
     pub fn put_back(&mut self, held: Held) {
         let connection = held.syn.connection();
         if self.len() < MOST_COPIES && !self.numbers.contains_key(&connection) {
@@ -132,7 +132,8 @@ impl Copies {
         self.bytes
     }
 
-    /// How many connections were seen since the start. One that was taken or dropped and arrives again counts again.
+    /// The number of connections since the start. A connection whose copy was taken or dropped counts again with its
+    /// next copy.
     pub fn connections(&self) -> u64 {
         self.connections
     }

@@ -7,7 +7,7 @@ use std::{
 
 use super::Connection;
 
-/// How many connections are remembered.
+/// Limit of the remembered connections.
 const MOST_REMEMBERED: usize = 4096;
 
 /// A number of connections. It remembers a hash of each, an eighth of the memory, so that a connection that is counted
@@ -32,7 +32,7 @@ impl ConnectionCount {
         self.remembered.len() + self.beyond
     }
 
-    /// How many of them `others` does not have, as far as both remember them.
+    /// The number of connections that `others` does not have, as far as both remember them.
     pub fn without(&self, others: &Self) -> usize {
         self.remembered.difference(&others.remembered).count() + self.beyond
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::time::Timestamp;
 
-/// A burst at once, then one in each interval.
+/// The size of a burst, and the interval between the following Events.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     burst: u32,

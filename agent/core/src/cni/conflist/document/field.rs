@@ -1,4 +1,4 @@
-//! One thing in a configuration: where it is, and that it is what it has to be.
+//! One part of a configuration: its position and a check of its type.
 
 use std::{fmt, ops::Range};
 
@@ -7,7 +7,7 @@ use crate::cni::{
     json_span::{self, Member, Shape},
 };
 
-/// Something in a configuration, as errors call it.
+/// A part of a configuration, as errors name it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     Top,

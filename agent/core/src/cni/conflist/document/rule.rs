@@ -1,4 +1,4 @@
-//! What a list says of itself.
+//! Rules for the fields of a list besides its plugins.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::cni::{
 
 const SWITCHES: [&str; 3] = ["disableCheck", "disableGC", "loadOnlyInlinedPlugins"];
 
-/// libcni wants a name, and lets it be empty; CRI-O then takes the file's.
+/// libcni requires a name, which may be empty; CRI-O then uses the file's name.
 pub(super) fn check_name(text: &str, members: &[Member]) -> Result<(), Error> {
     let place = "name".to_owned();
     match json_span::last(members, "name") {
@@ -20,7 +20,7 @@ pub(super) fn check_name(text: &str, members: &[Member]) -> Result<(), Error> {
     }
 }
 
-/// What has to be true or false, also as a string, in the version of libcni that knows it.
+/// Checks the fields that must be true or false, also as strings, in the versions of libcni that read them.
 pub(super) fn check_switches(text: &str, members: &[Member]) -> Result<(), Error> {
     for key in SWITCHES {
         let Some(switch) = json_span::last(members, key) else {
@@ -42,11 +42,11 @@ pub(super) fn check_switches(text: &str, members: &[Member]) -> Result<(), Error
     Ok(())
 }
 
-/// CRI-O asks every plugin of a list for its versions and drops the list when one does not know the list's.
+/// CRI-O queries every plugin of a list for its versions, and drops the list if one does not support its version.
 pub(super) fn check_versions(text: &str, members: &[Member]) -> Result<(), Error> {
     let known = |place: String, at: &Range<usize>| {
         let version = text_at(text, at, &place)?;
-        // libcni takes none, and an empty one, for 0.1.0.
+        // libcni treats an absent or empty version as 0.1.0.
         if version.is_empty() || VERSIONS.contains(&&version[..]) {
             return Ok(());
         }
