@@ -33,7 +33,7 @@ pub use neighbours::Served;
 
 pub const SIDECAR: &str = "istio-proxy";
 pub const APP: &str = "app";
-/// The rules are removed after this time, whatever the test does.
+/// The rules are removed after this time, even if the test fails.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Hostile pods, and what makes the agent send packets in their network namespaces.

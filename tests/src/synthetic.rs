@@ -29,9 +29,9 @@
 //! container is reported by its name and makes the waiting test
 //! panic.
 //!
-//! Cleanup: a dropped `Pod` or `Node` removes its files and processes. When the test
-//! process is killed, its shims see their standard input close and end their
-//! pods; the next [`Node`] removes the remaining directories.
+//! Cleanup: a dropped `Pod` or `Node` removes its files and processes. When the test process is
+//! killed, the standard input of its shims closes, so they end their pods. The next [`Node`]
+//! removes the remaining directories.
 
 pub mod agent;
 pub mod catalog;

@@ -98,7 +98,7 @@ fn two_hundred_removed_pods_leave_nothing() {
     let pods = fewer(PODS);
     for n in 0..pods {
         let pod = node.create(&spec(n, &mut dice));
-        // The moment is random, not waited for: at any point of a pod's life.
+        // The time of the removal is random, so that it meets every state of a pod.
         let life = Duration::from_micros(dice.below(120_000));
         living.push((Instant::now() + life, pod));
         while living.len() >= CROWD || (n + 1 == pods && !living.is_empty()) {

@@ -1,6 +1,6 @@
 //! The time of an app's first successful response in a real Istio mesh, for each way to wait for the proxy.
 //!
-//! All pods opt out except those that usher is measured with. usher terminates none of their sidecars.
+//! All pods opt out, except those that measure usher. usher terminates none of their sidecars.
 
 use std::time::Duration;
 

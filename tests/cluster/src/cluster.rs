@@ -135,7 +135,7 @@ impl Cluster {
         let state = &self.first.state;
         let _lock = state.dir().exists().then(|| state.lock()).transpose()?;
         for number in 2..=node::MOST {
-            // Their names are known even if nothing else is known of them any more.
+            // Their names are known, even without any other record of them.
             self.worker(number)?.node.remove()?;
         }
         self.first.node.remove()?;

@@ -86,7 +86,7 @@ impl Node {
         self.cgroups.default_layout()
     }
 
-    /// Pid 1 of the node, from the machine, if it lives and everything around it was created.
+    /// Pid 1 of the node, from the machine, if it runs and the node was created completely.
     pub(crate) fn init(&self) -> Option<Identity> {
         Identity::read(&self.state.join("init.pid")).filter(|init| init.lives(Path::new("/proc")))
     }

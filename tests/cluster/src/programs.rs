@@ -100,7 +100,7 @@ impl Programs {
         containerd: Containerd,
         kubernetes: Kubernetes,
     ) -> Result<Self> {
-        // Some of the programs come from them.
+        // Some of the programs are in these packages.
         ensure_packages()?;
         thread::scope(|scope| {
             let kubernetes = scope.spawn(move || kubernetes.program());

@@ -319,8 +319,7 @@ impl Agent {
         // It may have exited before.
         drop(self.process.kill());
         drop(self.process.wait());
-        // The other process exits by itself and closes the log, unless it is
-        // stopped.
+        // The agent's child exits on its own and closes the log, unless it is stopped.
         if !self.log.closes() {
             holder.into_iter().for_each(Holder::end);
         }
@@ -332,7 +331,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // A blocked reader would never see the end.
+        // A paused reader would never reach the end of the log.
         self.log.resume();
         self.end();
         if std::thread::panicking() {

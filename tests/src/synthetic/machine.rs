@@ -23,9 +23,8 @@ pub use mark::is_own;
 
 static MACHINES: AtomicU32 = AtomicU32::new(0);
 
-/// True in a machine of its own. Elsewhere it runs the test of this name
-/// (without the program's) in one, and returns false: the caller has nothing left
-/// to do.
+/// Whether this process runs in a machine of its own. Elsewhere it runs the test of this name
+/// (without the program's name) in such a machine and returns false: the caller must then return.
 ///
 /// # Panics
 ///

@@ -254,7 +254,7 @@ impl Pod {
         self.latest(container).lines
     }
 
-    /// Sets the deletion timestamp, and ends nothing.
+    /// Sets the deletion timestamp. No process ends.
     pub fn mark_deleted(&self) {
         self.ledger
             .change(&self.uid, |record| record.deleted = Some(SystemTime::now()));
@@ -279,8 +279,7 @@ impl Pod {
         self.latest(container).id
     }
 
-    /// Starts the removal of the pod, at any point of its life. The drop of
-    /// the pod completes it.
+    /// Starts the removal of the pod, in any state. The drop of the pod completes it.
     pub fn begin_removal(&mut self) {
         self.orders = None;
     }

@@ -126,7 +126,7 @@ pub enum Program {
     /// `executed <count>` and exits with 0. For a program that a signal ended it prints
     /// `struck <number>`.
     Execs(u32),
-    /// Exits on command, or by itself.
+    /// Exits on command, or after a while.
     App(End),
     /// Connects.
     Client(Client),

@@ -44,7 +44,7 @@ pub(crate) fn the_end(scene: &Scene, place: &str) {
     scene.of_plain(|plain| {
         ended_well(plain, PROXY, place);
         ended_well(plain, LOGS, place);
-        // One request may come during the drain, from the agent that does not know of the first.
+        // A second request may follow during the drain, from an agent that has no record of the first one.
         assert!((1..=2).contains(&posts(plain, PROXY)), "killed at {place}");
     });
     for pod in [&scene.held, &scene.plain] {

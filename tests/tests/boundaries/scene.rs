@@ -156,7 +156,7 @@ impl Scene {
                 let mut order = self.order.borrow_mut();
                 match order.as_mut().and_then(|order| order.try_wait().unwrap()) {
                     Some(status) if !status.success() && !self.unheld.get() => {
-                        // On a busy machine no response came in time.
+                        // The busy machine sent no response in time, so the order is repeated.
                         *order = Some(self.mend());
                         false
                     }

@@ -73,7 +73,7 @@ fn plugin_stays_where_another_agent_may_follow() {
     }
 }
 
-/// An API server that rejects valid tokens says nothing about the DaemonSet.
+/// An API server that rejects valid tokens proves nothing about the DaemonSet.
 #[test]
 fn plugin_stays_where_the_token_was_rejected_before() {
     if !entered("deleted::plugin_stays_where_the_token_was_rejected_before") {

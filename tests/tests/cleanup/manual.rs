@@ -56,7 +56,7 @@ fn removes_everything_without_an_agent() {
     );
     assert_eq!(removed.len(), found.len());
     host.assert_clean(&pod);
-    // Held connections continue by themselves.
+    // Held connections continue without usher.
     assert_eq!(pod.visit("app").code, 0);
 
     let ran = host.cleanup(&[]);

@@ -327,7 +327,7 @@ fn only_the_owner_can_read_the_file() {
     answer(&node, &forced);
     assert_eq!(mode(&file), 0o600);
     assert!(fs::read(&file).unwrap().starts_with(b"\x1f\x8b"));
-    // And a link that leads to it.
+    // A symbolic link to that directory.
     let theirs = place(&node, "theirs");
     fs::write(&theirs, "theirs").unwrap();
     fs::remove_file(&file).unwrap();

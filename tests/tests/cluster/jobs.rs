@@ -126,7 +126,7 @@ fn app_exits_within_5_ms_of_its_sidecar_start() {
         .apply(&job("job", &namespace, "Never", &containers))
         .unwrap();
     job_becomes(&lab, &namespace, "Complete");
-    // During the start of pilot-agent its handler can panic; then the request is repeated.
+    // The handler of pilot-agent can panic during the start; then the request is repeated.
     assert!(lab.count(&namespace, "quit-accepted") >= 1);
     assert_eq!(lab.count(&namespace, "step-failed"), 0);
 }

@@ -299,7 +299,7 @@ impl Lab {
     }
 
     fn pgrep(&self, what: &[&str]) -> Vec<String> {
-        // It fails if it finds nothing.
+        // `pgrep` fails if it finds no process.
         let found = self.cluster.in_node(&[&["pgrep"], what].concat());
         found
             .unwrap_or_default()

@@ -111,8 +111,9 @@ pub(crate) fn decisions_by_pod(lab: &Lab, namespace: &str) -> BTreeMap<String, C
     pods
 }
 
-/// Each of these pods was found finished once, and its sidecar got one request and exited once. If a runtime died while
-/// it started a container, the kubelet restarted that, and the first one may still run: then each run counts.
+/// Each of these pods was reported as finished once, and its sidecar received one request and exited once. If the
+/// runtime died during the start of a container, the kubelet restarted the container, and the first run may still
+/// exist. Then each run counts.
 pub(crate) fn each_was_quit_once(lab: &Lab, namespace: &str, pods: &[String]) {
     let decided = until(&format!("the end of every sidecar in {namespace}"), || {
         let decided = decisions_by_pod(lab, namespace);
@@ -127,8 +128,8 @@ pub(crate) fn each_was_quit_once(lab: &Lab, namespace: &str, pods: &[String]) {
         let (runs, decisions) = (runs_of[pod], &decided[pod]);
         let count = |decision: &str| decisions.get(decision).copied().unwrap_or_default();
         let each = |decision| (1..=runs).contains(&count(decision));
-        // An app that the kubelet killed and restarted had exited under its policy, and after an exit before the response
-        // to its request there is nothing to accept.
+        // Each exit of an app that the kubelet killed and restarted may finish the pod. A sidecar that exits before its
+        // response has no accepted request.
         let accepted = count("quit-accepted") <= runs;
         let well = each("pod-finished") && accepted && each("sidecar-ended");
         assert!(well, "{pod}, {runs} runs: {decisions:?}");

@@ -67,7 +67,7 @@ impl Drop for Away<'_> {
     }
 }
 
-/// The agent's memory, over its whole life: it must be the same process at the end.
+/// The memory of the agent, which must be the same process at the end.
 struct Memory {
     status: PathBuf,
     first: u64,
@@ -199,7 +199,7 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     until("another agent, and the end of the app", || {
         let pids = lab.agent_pids();
         let agent = !pids.is_empty() && pids != killed;
-        // It fails if it finds nothing.
+        // `pgrep` fails if it finds no process.
         (agent && lab.cluster.in_node(&app).is_err()).then_some(())
     });
     away.end();

@@ -1,8 +1,8 @@
 //! The kubelet and containerd are killed and restarted while pods start, are held, run and finish.
 //!
-//! Neither is needed for the kernel's notifications, and the shims of running containers live on. So no exit is missed, and
-//! no action is repeated. The test reads the timeline, because the agent's log reaches the node's disk through containerd,
-//! after the restart.
+//! Neither is needed for the kernel's notifications, and the shims of running containers keep running. So no exit is
+//! missed, and no action is repeated. The test reads the timeline, because the agent's log reaches the node's disk
+//! through containerd, after the restart.
 
 use std::{fs, time::Duration};
 

@@ -27,7 +27,7 @@ fn records_every_decision_and_survives_a_kill() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("story"));
-    // The pod ends when the agent knows it, and not before.
+    // The app exits only after the agent has observed it.
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |_| {
         let reported = entries(&node, &pod.name());
         reported

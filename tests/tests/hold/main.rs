@@ -1,5 +1,5 @@
-//! The real agent, the real plugin and real connections: the result of an app's first
-//! connection, whatever starts first.
+//! The real agent, the real plugin and real connections: the result of an app's first connection,
+//! in any start order.
 //!
 //! Needs root, built binaries (`cargo build -p usher-agent -p usher-cni`) and
 //! the programs `ip`, `nft` and `nsenter`. An app here connects once, at its

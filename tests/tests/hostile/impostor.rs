@@ -25,7 +25,7 @@ fn taken(node: &Node, name: &str, answer: Answer, effect: Effect) -> Pod {
     pod
 }
 
-/// It gets only the request for the sidecar. Only the sidecar's exit counts, so SIGTERM follows.
+/// The impostor receives only the sidecar's request. Only the exit of the sidecar counts, so SIGTERM follows.
 fn gains_nothing(answer: &Answer, effect: Effect) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -56,7 +56,7 @@ fn gained_nothing(agent: &Agent, pod: &Pod) {
             .all(|line| line.ends_with(" POST /quitquitquit HTTP/1.1")),
         "{asked:?}"
     );
-    // The number of attempts is small, whatever it responds.
+    // The number of attempts is small for every response.
     assert!(asked.len() <= 6, "{asked:?}");
 }
 

@@ -37,7 +37,8 @@ fn hosts(name: &str) -> PodSpec {
     PodSpec::new(name).host_pids()
 }
 
-/// The sidecar gets the request, its Envoy is left alone and not taken for it.
+/// The sidecar receives the request. Its Envoy receives nothing, and is not mistaken for the
+/// sidecar.
 fn is_asked(spec: PodSpec) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);

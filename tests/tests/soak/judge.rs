@@ -240,8 +240,8 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
 
 /// The required Events.
 pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
-    // An agent that exits loses what it has not sent, and an agent whose hold is switched off reports no more about
-    // holds that it had started; no other report may be lost.
+    // An agent that exits loses its unsent reports. An agent with the hold switched off does not report about its
+    // earlier holds. No other report may be lost.
     let (from, to) = (facts.made, facts.gone + AFTERMATH);
     let silences = |fault: Fault| fault.ends_agent() || fault.forbids_quits();
     let mut ends = troubles.iter().filter(|one| silences(one.fault));

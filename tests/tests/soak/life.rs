@@ -139,7 +139,7 @@ impl Course<'_> {
         }
     }
 
-    /// Creates sidecars that come late, or restart.
+    /// Creates late sidecars, and restarts others.
     fn guests(&mut self) {
         for (number, guest) in self.story.guests.iter().enumerate() {
             let name = guest.stand_in().container.name;

@@ -102,7 +102,7 @@ fn soak() {
         ));
         next += 1;
     }
-    // It would print its whole log when this panics.
+    // A panic below would otherwise print the agent's whole log.
     drop(stage);
     say(&report.text());
     let again = format!(

@@ -118,7 +118,7 @@ fn agent_killed() {
     let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     agent.signal(Signal::SIGKILL);
-    // By itself, long before any limit.
+    // The holder exits with its agent, long before any limit.
     eventually("the end of the holder", || !holder.lives());
     start(&pods);
     agent.kill();

@@ -99,7 +99,7 @@ fn ran_after_the_proxy(pod: &Pod) {
     connected(&pod.visit_so_far(APP, 1));
 }
 
-/// The whole life of a hold: held, then released because all sidecars are ready.
+/// A whole hold: held, then released because all sidecars are ready.
 fn is_held_until_ready(agent: &Agent, pod: &Pod) {
     held(agent, pod);
     ready(pod);

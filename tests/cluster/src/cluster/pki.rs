@@ -134,7 +134,7 @@ impl<'a> Authority<'a> {
         write(self.dir, "service-account.pub", &tokens.public_key_pem())
     }
 
-    /// A server's certificate if there are names to serve under, else a client's.
+    /// A server's certificate if there are names to serve under, otherwise a client's.
     fn issue(
         &self,
         file: &str,

@@ -182,7 +182,7 @@ impl NodeCgroups {
                 for group in tree(&dir) {
                     let frozen = group.join("freezer.state");
                     if frozen.exists() {
-                        // Processes that a killed runc had frozen do not die before (v1 only).
+                        // Processes that a killed runc had frozen cannot exit before they are thawed (v1 only).
                         fs::write(&frozen, "THAWED").ok();
                     }
                     pids.extend(pids_in(&group)?);

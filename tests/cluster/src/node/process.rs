@@ -1,7 +1,7 @@
 //! Processes that outlive the program that started them, and waits for conditions.
 //!
-//! A process is its pid together with its start time (field 22 of `/proc/PID/stat`), so a reused
-//! pid is never taken for ours.
+//! A process is its pid together with its start time (field 22 of `/proc/PID/stat`), so that a
+//! reused pid is detected.
 
 use std::{
     fs,

@@ -1,11 +1,10 @@
 //! Vault's agent, as its injector starts it:
 //! `/bin/sh -ec "... && vault agent ..."`.
 //!
-//! Source: vault-k8s `agent-inject/agent/config.go`, `annotations.go`;
-//! hashicorp/vault#14223 for the endpoint. Its exit code was not
-//! checked; a clean exit is taken for 0. The behaviour of shells was tried: busybox's and
-//! bash execute the last command, so that PID 1 becomes `vault`; dash stays as
-//! PID 1, and without a trap PID 1 ignores SIGTERM.
+//! Source: vault-k8s `agent-inject/agent/config.go`, `annotations.go`; hashicorp/vault#14223 for
+//! the endpoint. Its exit code was not checked; a clean exit is assumed to be 0. The behaviour of
+//! shells was tried: busybox's and bash execute the last command, so that PID 1 becomes `vault`;
+//! dash stays as PID 1, and without a trap PID 1 ignores SIGTERM.
 
 use std::time::Duration;
 

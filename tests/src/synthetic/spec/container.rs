@@ -95,7 +95,7 @@ impl ContainerSpec {
         Self::new(name, APP_IMAGE, Program::App(End::OnCommand))
     }
 
-    /// An app that exits by itself.
+    /// An app that exits after a while.
     pub fn brief_app(name: &str, life: Duration, code: u8) -> Self {
         let end = End::After { life, code };
         Self::new(name, APP_IMAGE, Program::App(end))
@@ -157,7 +157,7 @@ impl ContainerSpec {
             .env("TRUST_DOMAIN", "cluster.local")
     }
 
-    /// The number of lines about listening that its processes print by themselves.
+    /// The number of lines about listening that its processes print without a command.
     pub(crate) fn listeners_at_once(&self) -> usize {
         match &self.program {
             Program::Sidecar(sidecar) | Program::Shell(sidecar)

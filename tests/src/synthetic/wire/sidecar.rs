@@ -117,8 +117,8 @@ pub enum Reaction {
     Stay,
 }
 
-/// A process that a sidecar starts, as pilot-agent starts Envoy. It prints
-/// `child-signalled <number>` and exits by itself after its parent.
+/// A process that a sidecar starts, as pilot-agent starts Envoy. It prints `child-signalled <number>`,
+/// and exits some time after its parent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Child {
     pub process: String,

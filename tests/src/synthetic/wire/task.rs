@@ -89,15 +89,14 @@ pub enum Root {
     Unreadable,
 }
 
-/// The durations of the steps of a container's life. Zero means as fast as possible.
+/// The durations of the steps in the lifecycle of a container. Zero means as fast as possible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// With bundles: from the creation of `config.json` to the mount of the root.
     pub mount: Duration,
     /// With bundles: from the mount to the cgroup.
     pub create: Duration,
-    /// Life of the first process in the cgroup, before it creates the init
-    /// process (1-3 ms with runc).
+    /// The lifetime of the first process in the cgroup, before it creates the init process (1-3 ms with runc).
     pub stage: Duration,
     /// From the init process having its mounts to its execve (20-40 ms); with
     /// bundles from `init.pid` (9-14 ms).

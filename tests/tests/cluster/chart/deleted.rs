@@ -52,7 +52,7 @@ fn nothing_is_left(lab: &Lab) {
     }
 }
 
-/// A pod that starts then runs as on a node that never had usher.
+/// A new pod then starts as on a node without usher.
 fn starts(lab: &'static Lab, name: &str) {
     let namespace = lab.namespace(name);
     load::create(&lab.cluster, &namespace, Like::Plain);

@@ -96,7 +96,7 @@ impl Schemas {
             for kind in kinds.into_iter().flatten() {
                 let of = |key: &str| kind[key].as_str().unwrap_or_default();
                 let (group, version) = (of("group"), of("version"));
-                // kubeconform takes the core group's name for its version.
+                // kubeconform uses the version as the name of the core group.
                 let group = if group.is_empty() { version } else { group };
                 let file = format!("{group}_{version}_{}.json", of("kind").to_lowercase());
                 let schema = alone(definitions, name);

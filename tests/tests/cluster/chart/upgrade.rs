@@ -93,7 +93,7 @@ fn removal_under_load_leaves_nothing_and_pods_still_start() {
     });
     load::all_complete(&lab, &loaded, made);
     println!("{made} Jobs complete while usher was removed");
-    // A pod that was created during the removal brought nothing back either.
+    // A pod that was created during the removal added nothing of usher again.
     let left = remains::of_usher(&lab.cluster);
     assert_eq!(left, Vec::<String>::new(), "after the last Job");
     until("the end of the agents' cgroups", || {

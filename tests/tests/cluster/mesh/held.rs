@@ -1,4 +1,4 @@
-//! The same apps with usher: the first connection succeeds, whatever starts first.
+//! The same apps with usher: the first connection succeeds in any start order.
 
 use std::{thread, time::Duration};
 

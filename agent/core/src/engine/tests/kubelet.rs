@@ -62,7 +62,7 @@ pub(super) struct Past {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Kill(usize),
-    /// Ended containers are removed, so that all count as new.
+    /// Removes ended containers, so that all containers are new again.
     Remove,
     Start(usize),
 }

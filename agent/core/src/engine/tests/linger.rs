@@ -20,7 +20,7 @@ use crate::{
     settings::mode::Mode,
 };
 
-/// The wall clock at the start of every stage.
+/// The wall clock at the start of every scenario.
 pub(super) const NOON: Duration = Duration::from_secs(1_700_000_000);
 /// The default grace period of 30 s less 2 s and the 5 s that Istio's proxy takes.
 const ARMED: &str = "stops [istio-proxy 23s]";

@@ -137,7 +137,7 @@ fn the_app_may_end_before_the_sidecar_exists() {
     assert_eq!(stage.take(), ["pod-finished"]);
     stage.start(PROXY, "i");
     assert_eq!(stage.take(), [STATUS]);
-    // It does not listen yet.
+    // The proxy does not listen yet.
     stage.outcome("i", Outcome::Refused);
     stage.pass(Duration::from_millis(5));
     assert_eq!(stage.take(), [STATUS]);

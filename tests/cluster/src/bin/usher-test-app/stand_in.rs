@@ -1,6 +1,6 @@
-//! A stand-in for a sidecar. It has the image name and the arguments of the real one, which it ignores; the variable
-//! `STAND_IN` says what it does: `after=3s listen=5432 ready=15021 unready=15021 absent=4191 quit=15020 takes=2s term=0 ends=1
-//! outlives=15001`.
+//! A stand-in for a sidecar. It has the image name and the arguments of the real one, which it ignores. The variable
+//! `STAND_IN` sets its behaviour: `after=3s listen=5432 ready=15021 unready=15021 absent=4191 quit=15020 takes=2s
+//! term=0 ends=1 outlives=15001`.
 
 use std::{
     env,

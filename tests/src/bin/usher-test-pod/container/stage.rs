@@ -43,8 +43,8 @@ pub(crate) fn stage(order: &Order) -> Result<(), String> {
         // The file applies to the pid namespace of the writer.
         write(Path::new(LAST_PID), &(pid - 1).to_string())?;
     }
-    // Not waited for: when this process exits, the shim is the parent. As with runc, it has executed nothing until it is the
-    // container's program.
+    // The child is not waited for: when this process exits, the shim becomes its parent. As with runc, the child
+    // executes nothing before the container's program.
     match fork::fork() {
         Ok(Fork::Child) => init(order),
         Ok(Fork::Parent(_)) => Ok(()),

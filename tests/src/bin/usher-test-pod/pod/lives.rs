@@ -187,7 +187,7 @@ impl Lives {
 
     pub(crate) fn tell(&mut self, id: &str, line: &str) {
         if let Some(life) = self.lives.iter_mut().find(|life| life.order.id == id) {
-            // It may have exited by itself.
+            // The process may have exited.
             drop(life.input.write_all(format!("{line}\n").as_bytes()));
         }
     }
