@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: usher and its alternatives, measured in the same run on the same machine.
 //!
-//! Each benchmark writes a record to `target/bench`. With a record of each, every run and `cargo xtask bench report` write
-//! `docs/performance.md` and its pictures.
+//! Each benchmark writes a record to `target/bench`. Once every benchmark has a record, each run and
+//! `cargo xtask bench report` write `docs/performance.md` and its pictures.
 
 mod report;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 const CLUSTER: &str = "bench";
-/// Name the programs to the synthetic nodes, in the order of the image.
+/// Variables with the paths of the programs for the synthetic nodes, in the order of the image.
 const PROGRAM_VARIABLES: [&str; 3] = ["USHER_AGENT_BIN", "USHER_CLI_BIN", "USHER_CNI_BIN"];
 
 #[derive(Debug, clap::Args)]
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     measure(args, names).map(|()| ExitCode::SUCCESS)
 }
 
-/// Runs all benchmarks, also after one that fails, and writes the report.
+/// Runs all benchmarks, continues after a failure, and writes the report.
 fn measure(args: &Args, names: &[Name]) -> Result<()> {
     let mut steps = Steps::keep_going("bench");
     let (on_cluster, synthetic): (Vec<Name>, Vec<Name>) = names
@@ -146,7 +146,7 @@ fn measure(args: &Args, names: &[Name]) -> Result<()> {
     steps.finish()
 }
 
-/// Whether the benchmarks without a cluster still run. Their records are not for the report.
+/// Checks that the benchmarks without a cluster run. The report does not use their records.
 pub(crate) fn smoke() -> Result<()> {
     let args = Args {
         names: Vec::new(),
@@ -164,14 +164,14 @@ pub(crate) fn smoke() -> Result<()> {
 }
 
 fn on_synthetic_pods(name: Name, args: &Args, records: &Path) -> Result<()> {
-    // As they are released: the plugin would need more time to load shared libraries than for its work, and another C
-    // library keeps other pages.
+    // Measure the released programs: loading shared libraries would take the plugin longer than its work, and another C
+    // library uses memory differently.
     let programs = image::programs()?;
     let mut bench = command(name, &[], args, records);
     run_command(bench.envs(PROGRAM_VARIABLES.into_iter().zip(programs)))
 }
 
-/// The benchmark with its options and the file of its record.
+/// The command of a benchmark, with its options and the file of its record.
 fn command(name: Name, cargo_options: &[&str], args: &Args, records: &Path) -> Command {
     let name = name.program();
     let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", &name]);

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: the cluster of the tests, for manual use, and what other tasks do with one.
+//! `cargo xtask cluster`: the cluster of the tests, for manual use, and cluster functions for other tasks.
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
@@ -15,7 +15,7 @@ use crate::{
     workspace::root,
 };
 
-/// Names the cluster to tests and benchmarks.
+/// The variable with the cluster's name for tests and benchmarks.
 pub(crate) const VARIABLE: &str = "USHER_TEST_CLUSTER";
 pub(crate) const AGENT_NAMESPACE: &str = "usher";
 pub(crate) const AGENT: &str = "daemonset/usher";
@@ -130,7 +130,7 @@ fn node_status(member: &Member) {
     }
 }
 
-/// Creates the cluster with the agent's image. An earlier cluster of this name may be in any state and is removed.
+/// Creates the cluster with the agent's image. Removes an earlier cluster of this name, which may be in any state.
 pub(crate) fn recreate(config: Config) -> Result<Cluster> {
     let archive = image::agent()?;
     let cluster = Cluster::with(config)?;
@@ -150,7 +150,7 @@ pub(crate) fn install_agent(cluster: &Cluster) -> Result<()> {
         .map(drop)
 }
 
-/// The program's exit code and signals are then those of this task.
+/// Replaces this process: the task has the program's exit code and signals.
 fn become_program(command: &mut Command) -> Result<()> {
     let error = command.exec();
     bail!(

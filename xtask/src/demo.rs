@@ -20,9 +20,9 @@ use self::lab::{APP, Lab, NAMESPACE};
 use crate::{cluster, supervisor};
 
 const CLUSTER: &str = "demo";
-/// Long enough for the proxy to be ready when the app ends, as in most Jobs.
+/// Run time of the app. The proxy is ready before the app ends, as in most Jobs.
 const RUN_FOR_MS: u32 = 2000;
-/// The kubelet looks at its containers once per second: apps end at different moments of that second.
+/// The kubelet checks its containers once per second: each turn shifts the app's end within that second.
 const SHIFT_MS: u32 = 333;
 
 #[derive(Debug, clap::Args)]
@@ -56,12 +56,12 @@ impl Case {
         }
     }
 
-    /// The name of its Job.
+    /// The name of the case's Job.
     fn name(self, turn: u32) -> String {
         format!("{self:?}-{turn}").to_lowercase()
     }
 
-    /// Its Job. The app runs a little longer or shorter in each turn.
+    /// The Job of the case. The app's run time differs between turns.
     fn job(self, turn: u32) -> Value {
         let run_for = format!("{}ms", RUN_FOR_MS + turn % 3 * SHIFT_MS);
         let mut containers = vec![app_container(APP, &["--run-for", &run_for])];
@@ -98,7 +98,7 @@ fn show(runs: u32) -> Result<()> {
         "Node annotated with usher.dev/mode=enforce: that Job is Complete {released:.0} ms later"
     ));
     let mut rows = Case::TIMED.map(|case| (case, Vec::new()));
-    // In turn, so that other load of the machine affects all cases.
+    // The cases alternate, so that other load of the machine affects all of them.
     for turn in 1..=runs {
         for (case, samples) in &mut rows {
             progress.step(&format!("{} ({turn} of {runs})", case.title()));

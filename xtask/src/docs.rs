@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: the generated parts of hand-written pages.
 //!
-//! A part is between `<!-- generated: NAME -->` and `<!-- end generated -->`. `--check`, which lint runs, writes nothing
-//! and fails where a page differs from the code. The tests parse the YAML examples of all pages.
+//! A generated part is between `<!-- generated: NAME -->` and `<!-- end generated -->`. `--check`, which lint runs,
+//! writes nothing and fails if a page differs from the code. The tests parse the YAML examples of all pages.
 
 mod cli;
 mod configuration;
@@ -71,7 +71,7 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Fails where a page differs from the code.
+/// Fails if a page differs from the code.
 pub(crate) fn check() -> Result<()> {
     let differences: Vec<String> = generated()?
         .iter()
@@ -85,7 +85,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Every page with generated parts: its path, its current text and the text by the code.
+/// Every page with generated parts: its path, its current text, and its text as the code generates it.
 fn generated() -> Result<Vec<(String, String, String)>> {
     PARTS
         .chunk_by(|one, next| one.page == next.page)

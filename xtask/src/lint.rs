@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: checks of the tree that run nothing of the product.
+//! `cargo xtask lint`: checks of the source tree that run no program of usher.
 
 mod exit_path;
 mod finding;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.finish()
 }
 
-/// All steps but rustdoc, the quick ones first.
+/// All steps except rustdoc, the quick ones first.
 pub(crate) fn quick_steps(steps: &mut Steps) {
     steps.run("format", || {
         run_command(&mut cargo(["fmt", "--all", "--", "--check"]))?;
@@ -92,7 +92,7 @@ fn go_format() -> Result<()> {
     Ok(())
 }
 
-/// Checks `.github/workflows`. Without shellcheck and pyflakes, whose presence would change the result.
+/// Checks `.github/workflows`. shellcheck and pyflakes are off: the result would depend on whether they are installed.
 fn workflows() -> Result<()> {
     let mut lint = Command::new(programs::actionlint()?);
     lint.current_dir(root())

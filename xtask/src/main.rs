@@ -1,4 +1,4 @@
-//! `cargo xtask`: the development tasks that cargo itself does not have.
+//! `cargo xtask`: development tasks that cargo does not have.
 
 mod bench;
 mod cluster;

@@ -1,7 +1,7 @@
 //! `cargo xtask pictures`: the pictures of the documentation, from a run on a real cluster with real Istio.
 //!
-//! Two tests of the cluster leave the data: the output of `usher` with its colours, and the series of every panel of the
-//! dashboard as a real Prometheus returns them. The data is kept, so `--again` needs no cluster.
+//! Two cluster tests produce the data: the coloured output of `usher`, and the series of every dashboard panel as a
+//! real Prometheus returns them. The data is kept, so `--again` needs no cluster.
 
 pub(crate) mod distribution;
 mod panel;
@@ -28,7 +28,7 @@ pub(crate) const COMMANDS: [&str; 2] = ["explain", "status"];
 const COMMAND_FOLDER: &str = "docs/images/cli";
 const PANEL_FOLDER: &str = "docs/images/metrics";
 const TESTS: [&str; 2] = ["cli_pictures::", "prometheus::"];
-/// Name the places of the data to the tests.
+/// Variables with the paths of the data for the tests.
 const TEXTS_VARIABLE: &str = "USHER_TEST_PICTURES";
 const SERIES_VARIABLE: &str = "USHER_TEST_RANGES";
 

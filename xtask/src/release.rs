@@ -1,4 +1,4 @@
-//! What users install: the chart and its manifests, the image, the release.
+//! Files that users install: the chart and its manifests, the image, the release.
 
 pub(crate) mod chart;
 pub(crate) mod dist;
@@ -11,7 +11,7 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("usher", "usher-cli"),
     ("usher-cni", "usher-cni"),
 ];
-/// The programs of the image have no feature for users' machines.
+/// The programs of the image omit the features for users' machines.
 const IMAGE_FEATURES: &str = "--no-default-features";
 /// The program for users' machines, with its package.
 const KUBECTL: (&str, &str) = ("kubectl-usher", "usher-cli");
@@ -27,7 +27,8 @@ mod tests {
 
     use crate::workspace::root;
 
-    /// Required although a run may not show them: panics, the allocator, clocks, older kernels, rare work, the installer.
+    /// Required although a run may not use them: panics, the allocator, clocks, older kernels, rare work, the
+    /// installer.
     const RARE: &[&str] = &[
         "exit",
         "exit_group",
@@ -109,7 +110,7 @@ mod tests {
         "unlink",
         "utimensat",
     ];
-    /// A runtime sets the filter before it gives up its privileges and executes the program, because Kubernetes does not
+    /// The runtime sets the filter before it drops its privileges and executes the program, because Kubernetes does not
     /// set `no_new_privs` (runc `libcontainer/standard_init_linux.go`; crun `src/libcrun/container.c`).
     const RUNTIME: &[&str] = &[
         "arch_prctl",
@@ -184,7 +185,7 @@ mod tests {
         ("unlink", "unlinkat"),
         ("vfork", "clone"),
     ];
-    /// With the agent's capabilities each of these leads out of the container or stops the node.
+    /// With the agent's capabilities, each of these allows an escape from the container or stops the node.
     const NEVER: &[&str] = &[
         "acct",
         "add_key",
@@ -256,7 +257,7 @@ mod tests {
     fn seccomp_profile_allows_what_is_required_and_nothing_dangerous() {
         let text = fs::read_to_string(root().join("deploy/seccomp/usher.json")).unwrap();
         let profile: Profile = serde_json::from_str(&text).unwrap();
-        // EPERM means forbidden; ENOSYS means that the kernel does not have it.
+        // EPERM means that the call is forbidden; ENOSYS means that the kernel does not have it.
         assert_eq!(profile.default_action, "SCMP_ACT_ERRNO");
         assert_eq!(
             profile.architectures,
@@ -277,7 +278,7 @@ mod tests {
         for name in NEVER {
             assert!(!names.contains(name), "{name} is dangerous");
         }
-        // No filter sees its flags, which are in memory; libraries use `clone` where it does not exist.
+        // A filter cannot read the flags of `clone3` in memory. Libraries fall back to `clone`.
         assert_eq!(clone3.names, ["clone3"]);
         assert_eq!(
             (clone3.action.as_str(), clone3.errno_ret),

@@ -30,7 +30,7 @@ impl Steps {
         }
     }
 
-    /// Runs all steps, also after a failure.
+    /// Runs all steps, and continues after a failure.
     pub(crate) fn keep_going(task: &'static str) -> Self {
         Self {
             keep_going: true,
@@ -78,7 +78,7 @@ impl Steps {
         self.done.iter().any(|(_, outcome)| is_failure(outcome))
     }
 
-    /// Prints the summary; an error if a step failed.
+    /// Prints the summary, and fails if a step failed.
     pub(crate) fn finish(self) -> Result<()> {
         say(&format!(
             "\n=== {}: summary ===\n{}",

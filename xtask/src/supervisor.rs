@@ -1,8 +1,8 @@
-//! Work with clusters that are removed at its end, whatever happens.
+//! Runs work with clusters, and always removes the clusters at the end.
 //!
-//! A second process of this program does the work, in a session of its own. This process waits for it, ends the whole
-//! session on SIGINT, SIGTERM and SIGHUP, and then removes the clusters: after success, failure, a panic, Ctrl-C or a kill.
-//! A thread receives the signals, so a second Ctrl-C does not stop the cleanup.
+//! A second process of this program does the work, in a session of its own. This process waits for it, terminates the
+//! whole session on SIGINT, SIGTERM and SIGHUP, and then removes the clusters: after success, failure, a panic, Ctrl-C
+//! or a kill. A thread receives the signals, so a second Ctrl-C does not stop the cleanup.
 
 use std::{
     collections::HashSet,
@@ -23,22 +23,23 @@ use nix::{
 };
 use usher_cluster::{Cluster, progress::say};
 
-/// Marks the environment of the worker.
+/// The variable that marks the worker process.
 const WORKER: &str = "USHER_XTASK_WORKER";
-/// A shell adds it to the number of the signal that ended a program.
+/// A shell adds this to the number of a signal to form an exit code.
 const BY_SIGNAL: u8 = 128;
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// The session ends with SIGTERM, because the parent of this program may have set the other signals to be ignored.
+/// The worker process. SIGTERM ends its session, because the parent of this program may have set the other signals to
+/// be ignored.
 #[derive(Debug, Default)]
 struct Worker {
-    /// None after its end.
+    /// None after the worker ended.
     session: Option<Pid>,
-    /// The signal that ended it.
+    /// The signal that ended the session.
     signal: Option<Signal>,
 }
 
-/// Does `work` in a process of its own and then removes the clusters of these names.
+/// Runs `work` in a separate process, and then removes the clusters of these names.
 pub(crate) fn run(
     clusters: &[&str],
     keep: bool,
@@ -50,7 +51,7 @@ pub(crate) fn run(
         signals.thread_unblock().context("unblock signals")?;
         return work().map(|()| ExitCode::SUCCESS);
     }
-    // Before the first thread, so that all threads inherit it.
+    // Runs before the first thread starts, so that all threads inherit the mask.
     signals.thread_block().context("block signals")?;
     let (status, signal) = supervise(signals)?;
     if let Some(signal) = signal {
@@ -68,7 +69,7 @@ pub(crate) fn run(
     Ok(exit_code(status, signal))
 }
 
-/// Removes clusters, also the others after an error.
+/// Removes clusters, and continues after an error.
 pub(crate) fn end(clusters: &[&str]) -> Result<()> {
     let mut result = Ok(());
     for name in clusters {
@@ -96,7 +97,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
             let mut worker = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // A worker without a session yet receives it when it unblocks signals.
+            // A worker without a session receives the signal when it unblocks signals.
             if let Some(session) = worker.session
                 && kill(session, Signal::SIGTERM).is_ok()
             {
@@ -107,7 +108,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
             }
         }
     });
-    // Before the worker is reaped, so its number is not reused. The processes of clusters are in other sessions.
+    // End the session before the worker is reaped, so that its number is not reused. Clusters have other sessions.
     waitid(
         Id::Pid(session),
         WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT,
@@ -120,7 +121,7 @@ fn supervise(signals: SigSet) -> Result<(ExitStatus, Option<Signal>)> {
     Ok((status, worker.signal))
 }
 
-/// Kills the process groups of a session, also new ones.
+/// Kills the process groups of a session, including new ones.
 fn end_session(session: Pid) {
     let mut ended = HashSet::new();
     loop {
@@ -130,7 +131,7 @@ fn end_session(session: Pid) {
             return;
         }
         for group in new {
-            // It may have ended.
+            // The group may have ended.
             killpg(group, Signal::SIGKILL).ok();
         }
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, then the agent's image on a real cluster.
 //!
-//! The first failure ends it. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
+//! The first failure ends the task. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
 
 mod background;
 pub(crate) mod clusters;
@@ -34,8 +34,8 @@ use crate::{
     workspace::{cargo, root, run as run_command, run_within},
 };
 
-/// The agent that stops where a test wants to kill it. The same packages as in [`test_command`], so that cargo builds
-/// dependencies once.
+/// Builds an agent that stops at the points where a test kills it. Selects the packages of [`test_command`], so that
+/// cargo builds dependencies once.
 const BOUNDARIES: [&str; 6] = [
     "build",
     "--workspace",
@@ -44,7 +44,7 @@ const BOUNDARIES: [&str; 6] = [
     "--bin",
     "usher-agent-boundaries",
 ];
-/// How long a run of tests may take: three times the longest on two idle cores.
+/// Time limit for a run of tests: three times the longest on two idle cores.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 const SOAK: Duration = Duration::from_secs(10 * 60);
 
@@ -71,7 +71,7 @@ struct Scope {
     all: bool,
     has_lint: bool,
     has_clusters: bool,
-    /// Needed for namespaces, mounts and cgroups.
+    /// Root is needed for namespaces, mounts and cgroups.
     is_root: bool,
     skips_are_errors: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
     })
 }
 
-/// Whether this is a pipeline.
+/// Whether the task runs in a pipeline.
 pub(crate) fn skips_are_errors() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
 }
@@ -120,7 +120,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         lint::quick_steps(steps);
     }
     steps.run("build programs", build);
-    // Before the tests, some of which measure time.
+    // Finish this before the tests: some of them measure time.
     match programs {
         Some(programs) => steps.run("programs of the cluster", || match programs.join() {
             Ok(ready) => ready.map(drop),
@@ -139,7 +139,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         let mut tests = test_command(scope);
         run_within(LIMIT, tests.args(["--lib", "--bins"]).args(targets))
     });
-    // Not in the background: libFuzzer takes a starved input for one that hangs.
+    // Not at idle priority: libFuzzer would report a starved input as a hang.
     let fuzz = (!steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));
     let image = scope
         .has_clusters
@@ -148,7 +148,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
     if scope.all && scope.is_root && !steps.failed() {
         more_steps(steps, scope, image.as_deref());
     }
-    // After a failure the end of this process stops the background work.
+    // After a failure, the end of this process stops the background work.
     if !steps.failed() {
         for ended in [fuzz, Some(background.into_thread())].into_iter().flatten() {
             match ended.join() {
@@ -159,7 +159,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
     }
 }
 
-/// While the cluster starts and its tests wait for pods.
+/// Runs while the cluster starts and its tests wait for pods.
 fn fuzz_steps(scope: Scope) -> Steps {
     let mut steps = Steps::keep_going("test");
     match fuzz::has_compiler() {
@@ -175,7 +175,7 @@ fn more_steps(steps: &mut Steps, scope: Scope, image: Option<&Path>) {
     if let Some(image) = image {
         clusters::more_steps(steps, scope, image);
     }
-    // Joined after a failure as well: the soak removes its pods at its end.
+    // Joined even after a failure: the soak removes its pods at its end.
     let soaked = soak.join();
     steps.run("soak", || {
         soaked.unwrap_or_else(|_panic| bail!("the thread of the soak panicked"))
@@ -189,7 +189,7 @@ fn build() -> Result<()> {
     run_command(&mut cargo(BOUNDARIES))
 }
 
-/// All packages: another selection would have other features, and cargo would build dependencies again.
+/// Selects all packages: with another selection the features differ, and cargo builds dependencies again.
 fn test_command(scope: Scope) -> Command {
     let mut test = cargo(["test", "--workspace"]);
     if scope.skips_are_errors {

@@ -1,4 +1,4 @@
-//! Places of this repository, and commands that run there.
+//! Paths of this repository, and commands that run there.
 
 use std::{
     env,
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and kills its process group after `limit`: one test that hangs must not take the whole time of a
+/// Runs a command and kills its process group after `limit`: one test that hangs must not use the whole time of a
 /// pipeline. Only for work of [`crate::supervisor`], which kills the other process groups of the session.
 pub(crate) fn run_within(limit: Duration, command: &Command) -> Result<()> {
     let mut timeout = Command::new("timeout");

@@ -1,7 +1,7 @@
-//! `docs/performance.md`, from the records of all benchmarks. As long as one has no record, the report is next to the
-//! records and the page stays as it is.
+//! Writes `docs/performance.md` from the records of all benchmarks. While a record is missing, the report is written
+//! next to the records and the page is not changed.
 //!
-//! Everything is generated but the reasons: `docs/performance/KEY.md` is the text for a budget that was not kept.
+//! Everything is generated except the reasons: `docs/performance/KEY.md` has the text for a budget that was exceeded.
 
 mod budget;
 mod fleet;
@@ -22,11 +22,11 @@ use super::records;
 use crate::workspace::{root, shown};
 
 const PAGE: &str = "performance.md";
-/// The pictures, from the page.
+/// The folder of the pictures, relative to the page.
 const PICTURES: &str = "images/performance";
-/// The reasons, by the keys of budgets.
+/// The folder of the reasons, in files named by key.
 const REASONS: &str = "docs/performance";
-/// The file there about runs on other machines.
+/// The file in that folder about runs on other machines.
 const ELSEWHERE: &str = "elsewhere";
 /// The benchmarks in the order of the page.
 const ORDER: [&str; 10] = [
@@ -77,7 +77,7 @@ pub(super) fn write() -> Result<()> {
         ));
         return Ok(());
     }
-    // Other pages have figures of this one.
+    // Other pages quote figures of this page.
     crate::docs::write()
 }
 
@@ -101,7 +101,7 @@ fn reason(key: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The text of the page. Pictures are added, each with the name of its file.
+/// The text of the page. Adds each picture with its file name to `pictures`.
 fn page(
     documents: &[Document],
     reason: &dyn Fn(&str) -> Option<String>,

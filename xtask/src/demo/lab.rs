@@ -1,4 +1,4 @@
-//! Jobs on the cluster, and the moments of their ends: by the app's log, the agent's log, containerd's events and
+//! Runs Jobs on the cluster and measures when they end: from the app's log, the agent's log, containerd's events and
 //! `kubectl wait`.
 
 use std::{
@@ -32,12 +32,12 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Lab<'a> {
     cluster: &'a Cluster,
-    /// `ctr events`, with its output in a file.
+    /// The `ctr events` process, which writes to a file.
     events: Child,
     events_file: PathBuf,
 }
 
-/// Milliseconds from the app's own last action.
+/// Times in milliseconds after the app's last action.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub(super) accepted_ms: Option<f64>,
@@ -100,7 +100,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// Sets the Node's mode to enforce; the milliseconds until the observed Job is Complete.
+    /// Sets the Node's mode to enforce. Returns the milliseconds until the observed Job is Complete.
     pub(super) fn enforce(&self) -> Result<f64> {
         let node = self.cluster.node_name();
         let from = Timestamp::now();
@@ -131,7 +131,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// Waits until the Job is Complete; the moment at which the watch of `kubectl wait` reported it.
+    /// Waits until the Job is Complete. Returns the time at which the watch of `kubectl wait` reported it.
     fn wait(&self, job: &str, limit: Duration) -> Result<Timestamp> {
         let job = format!("job/{job}");
         let timeout = format!("--timeout={}s", limit.as_secs());
@@ -141,7 +141,7 @@ impl<'a> Lab<'a> {
         Ok(Timestamp::now())
     }
 
-    /// Waits until the API reports the end of the Job's app.
+    /// Waits until the API reports that the Job's app ended.
     fn ended(&self, job: &str) -> Result<Ended> {
         let label = format!("app={job}");
         let (pod, sidecar) = poll("the app's end", || {
@@ -155,7 +155,7 @@ impl<'a> Lab<'a> {
         Ok(Ended { pod, sidecar, at })
     }
 
-    /// The decision of this kind about the pod, which the agent may log a moment later.
+    /// The decision of this kind about the pod. The agent may log it a moment later.
     fn decision(&self, kind: &str, pod: &str) -> Result<Option<Decision>> {
         let pod = format!("{NAMESPACE}/{pod}");
         let found = poll(kind, || {
@@ -177,7 +177,7 @@ impl<'a> Lab<'a> {
 
 impl Drop for Lab<'_> {
     fn drop(&mut self) {
-        // It may have ended with the node.
+        // The process may have ended with the node.
         drop(self.events.kill());
         drop(self.events.wait());
     }
@@ -196,7 +196,7 @@ fn poll<T>(what: &str, mut find: impl FnMut() -> Result<Option<T>>) -> Result<T>
     }
 }
 
-/// No measured moment is before the app's own end.
+/// Milliseconds from the app's end to a later time.
 fn ms(from: Timestamp, to: Timestamp) -> f64 {
     let time: Duration = to.duration_since(from).try_into().unwrap_or_default();
     time.as_secs_f64() * 1e3
@@ -220,7 +220,7 @@ fn ended_pod(list: &Value) -> Option<(String, Option<String>)> {
     Some((pod["metadata"]["name"].as_str()?.to_owned(), sidecar))
 }
 
-/// A line of the agent's log.
+/// Parses a line of the agent's log.
 fn decision(line: &str, kind: &str, pod: &str) -> Option<Decision> {
     let line: Value = serde_json::from_str(line).ok()?;
     if line["decision"] != kind || line["pod"] != pod {
@@ -232,18 +232,18 @@ fn decision(line: &str, kind: &str, pod: &str) -> Option<Decision> {
     })
 }
 
-/// A line of `ctr events`.
+/// Parses a line of `ctr events`.
 fn container_exit(line: &str, id: &str) -> Option<Timestamp> {
     let (_, event) = line.split_once("/tasks/exit ")?;
     let event: Value = serde_json::from_str(event).ok()?;
-    // An exec has the same container and an id of its own.
+    // The event of an exec has the same container and another ID.
     if event["container_id"] != id || event["id"] != id {
         return None;
     }
     event["exited_at"].as_str()?.parse().ok()
 }
 
-/// The app writes the time as its last action.
+/// Parses the app's last log line, which has the time.
 fn app_exit(log: &str) -> Option<Timestamp> {
     let line = log.lines().rfind(|line| line.starts_with("app-exit "))?;
     let ns = line.split_once("unix_ns=")?.1.split(' ').next()?;

@@ -92,7 +92,7 @@ fn short(ms: f64) -> String {
     }
 }
 
-/// Of an even number of times the mean of the two in the middle.
+/// The median. For an even number of times, the mean of the two middle ones.
 fn median(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(f64::midpoint(sorted[last / 2], sorted[last.div_ceil(2)]))

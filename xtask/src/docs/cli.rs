@@ -1,7 +1,7 @@
 //! The command lines of the programs.
 //!
-//! xtask does not depend on the agent, which cargo would then build before every task. An example of the agent's package
-//! prints the command lines as JSON.
+//! xtask does not depend on the agent: cargo would then build the agent before every task. An example of the agent's
+//! package prints the command lines as JSON.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -73,7 +73,7 @@ fn add_section(command: &Command, depth: usize, sections: &mut Vec<String>) {
         .arguments
         .iter()
         .partition(|argument| argument.is_global && !all_global);
-    // A program without subcommands shares the places of the node with the other programs.
+    // A program without subcommands has the flags about the node in common with the other programs.
     let shared = if command.subcommands.is_empty() {
         "Of the node:\n\n"
     } else {
@@ -131,7 +131,7 @@ fn choice(choice: &Choice) -> String {
     })
 }
 
-/// Names and abbreviations keep their capitals.
+/// Lowers the first letter, except in names and abbreviations.
 fn lower_first(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {

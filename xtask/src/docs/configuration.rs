@@ -83,7 +83,7 @@ fn all(config: &Config) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Without `..`, so that a new field does not compile until it is here.
+/// The pattern has no `..`, so a new field does not compile until it is added.
 fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
     let Config {
         modes: _,
@@ -132,7 +132,7 @@ fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// A duration as in the file.
+/// A duration as in the configuration file.
 fn duration(duration: Duration) -> String {
     format!("{duration:?}").replace("ns", "s")
 }
@@ -158,7 +158,7 @@ mod tests {
             let mut found = Config::parse("x", &text).unwrap();
             let modes = NodeModes::resolve(found.modes, &NodeValues::default()).modes();
             assert_eq!(modes, Modes::default(), "{text}");
-            // It distinguishes a default from a key that sets the same.
+            // The default mode and a key with the same mode are different values.
             found.modes = default.modes;
             assert_eq!(found, default, "{text}");
             let other = match key.values {

@@ -1,4 +1,4 @@
-//! Markdown.
+//! Generates Markdown.
 
 pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
@@ -23,10 +23,10 @@ pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> St
     wide_table(&head.map(str::to_owned), rows)
 }
 
-/// A table of as many columns as its head has.
+/// A table with one column for each cell of its head.
 pub(crate) fn wide_table(head: &[String], rows: &[impl AsRef<[String]>]) -> String {
     let row = |cells: &[String]| {
-        // A bar ends a cell, in code as well.
+        // A bar ends a cell, even in code.
         let cells = cells.iter().map(|cell| cell.replace('|', "\\|"));
         let cells = cells.map(|cell| if cell.is_empty() { cell } else { cell + " " });
         format!("| {}|\n", cells.collect::<Vec<_>>().join("| "))

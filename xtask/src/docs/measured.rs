@@ -1,4 +1,4 @@
-//! Measured figures on other pages, from the table of budgets in `docs/performance.md`, which the benchmarks' records make.
+//! Measured figures on other pages, copied from the table of budgets in `docs/performance.md`.
 
 use anyhow::{Context, Result, ensure};
 

@@ -10,7 +10,7 @@ use crate::pictures;
 
 const RULES: &str = include_str!("../../../deploy/chart/files/rules/usher.yaml");
 const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/usher.json");
-/// The folder of the pictures, from the page.
+/// The folder of the pictures, relative to the page.
 const IMAGES: &str = "images/metrics";
 
 /// All metrics of an agent.
@@ -51,7 +51,7 @@ pub(super) fn alerts() -> Result<String> {
     Ok(table(head, &rows))
 }
 
-/// None for other rules.
+/// The row of an alert; None for other rules.
 fn alert(rule: &Value) -> Option<[String; 5]> {
     let text = |pointer: &str| rule.pointer(pointer).and_then(Value::as_str);
     let wait = text("/for").filter(|wait| *wait != "0s");

@@ -23,7 +23,7 @@ pub(super) const fn part(
     Part { page, name, write }
 }
 
-/// The page with every part as the code generates it, whatever is between the markers now.
+/// Replaces the text between all markers by the parts that the code generates.
 pub(super) fn fill(path: &str, text: &str, parts: &[Part]) -> Result<String> {
     let mut page = text.to_owned();
     for Part { name, write, .. } in parts {

@@ -44,7 +44,7 @@ fn way(way: &Recognition) -> String {
     parts.join(", ")
 }
 
-/// The parts of a condition other than the version.
+/// The parts of a condition without the version.
 fn condition(condition: &Condition) -> String {
     let Condition {
         version: _,
@@ -78,7 +78,7 @@ fn condition(condition: &Condition) -> String {
     listed(&parts, "and")
 }
 
-/// The condition of a step other than the version.
+/// The condition of a step without the version.
 pub(super) fn exists(step: &Described<'_>) -> String {
     let any = |conditions: &[&Condition]| {
         let texts: Vec<String> = conditions.iter().map(|one| condition(one)).collect();
@@ -149,7 +149,7 @@ fn listed_or(texts: &[String]) -> String {
     listed(texts, "or")
 }
 
-/// A sentence about conditions; nothing where there are none.
+/// A clause about conditions; empty without conditions.
 fn clause(word: &str, conditions: &[Condition]) -> String {
     let texts: Vec<String> = conditions.iter().map(condition).collect();
     match listed(&texts, "or") {
@@ -214,7 +214,7 @@ fn redirected(captured: &Captured) -> String {
     )
 }
 
-/// What ends it after SIGTERM, when its pod is deleted.
+/// What ends the sidecar after SIGTERM, when its pod is deleted.
 pub(super) fn after_term(recipe: &Recipe) -> Option<String> {
     let AfterTerm { sidecar, steps } = &recipe.after_term;
     let step = |step: &StepRecipe| {
@@ -254,7 +254,7 @@ pub(super) fn after_term(recipe: &Recipe) -> Option<String> {
     })
 }
 
-/// The values that a pod can override and the places where it does, in the order of the recipe.
+/// The values that a pod can override, with the place of each override, in the order of the recipe.
 pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
     let port = |port: &Setting<u16>| sources("port", port, |port| code(&port.to_string()));
     let mut all: Vec<_> = recipe
@@ -282,7 +282,7 @@ pub(super) fn overrides(recipe: &Recipe) -> Vec<String> {
         .collect()
 }
 
-/// None for a value that no pod can override.
+/// The places that override a value; None if no pod can override it.
 fn sources<T: Value>(
     what: &str,
     setting: &Setting<T>,

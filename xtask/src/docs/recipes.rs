@@ -70,7 +70,7 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The texts, or one if they are all the same.
+/// All texts, or one text if all are equal.
 fn same(texts: impl Iterator<Item = String>) -> String {
     let mut texts: Vec<String> = texts.collect();
     let all = texts.join(", ");
@@ -81,7 +81,7 @@ fn same(texts: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Each text once, in their order.
+/// The distinct texts, in their order.
 fn listed_once(texts: impl Iterator<Item = String>) -> String {
     let mut once: Vec<String> = Vec::new();
     for text in texts {
@@ -92,7 +92,7 @@ fn listed_once(texts: impl Iterator<Item = String>) -> String {
     once.join("; ")
 }
 
-/// What the effects of a step are known from.
+/// The source of the effects of a step.
 fn known_from(step: &Described<'_>) -> String {
     match (&step.step.measured, step.step.code) {
         (Some(measured), _) => format!("measured ({}, {})", measured.version, measured.date),
@@ -200,7 +200,7 @@ fn steps(recipe: &Recipe) -> String {
     table(head, &rows)
 }
 
-/// The advice where a step does not end with code 0.
+/// The advice if a step does not end with code 0.
 fn advice(recipe: &Recipe) -> Vec<String> {
     let steps = recipe.quit.iter().filter(|step| !step.advice.is_empty());
     let mut texts: Vec<String> = steps

@@ -1,7 +1,7 @@
-//! The pages as the code generates them, and the YAML examples of all pages, parsed as usher parses them.
+//! Tests that the pages equal the generated ones, and parses the YAML examples of all pages as usher does.
 //!
-//! The fence has the kind of the example: `yaml title=config.yaml`. An example without a kind is an error, because
-//! otherwise it could become invalid unnoticed.
+//! The fence has the kind of the example: `yaml title=config.yaml`. An example without a kind is an error, because no
+//! test could detect that it is invalid.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const FENCE: &str = "```";
 
 #[derive(Debug, PartialEq)]
 struct Example {
-    /// The line of its fence.
+    /// The line of the example's fence.
     line: usize,
     title: String,
     text: String,
@@ -81,7 +81,7 @@ fn object(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// A ConfigMap as `deploy/manifests/usher.yaml` mounts it.
+/// Checks a ConfigMap as `deploy/manifests/usher.yaml` mounts it.
 fn config_map(text: &str) -> Result<(), String> {
     let object = object(text)?;
     for (place, wanted) in [
@@ -97,7 +97,7 @@ fn config_map(text: &str) -> Result<(), String> {
     config(file.ok_or("no data config.yaml")?)
 }
 
-/// A pod, or an object with a pod template. It has annotations of usher, all of them valid.
+/// Checks a pod, or an object with a pod template. It must have annotations of usher, all of them valid.
 fn workload(text: &str) -> Result<(), String> {
     let object = object(text)?;
     let places = [
@@ -134,7 +134,7 @@ fn workload(text: &str) -> Result<(), String> {
     })
 }
 
-/// A Role in the namespace of usher.
+/// Checks a Role in the namespace of usher.
 fn role(text: &str) -> Result<(), String> {
     let object = object(text)?;
     for (place, wanted) in [("/kind", "Role"), ("/metadata/namespace", "usher")] {
@@ -165,14 +165,14 @@ fn pages() -> Result<Vec<String>> {
     Ok(pages)
 }
 
-/// Whether the chart has values of these names.
+/// Checks that the chart has values of these names.
 fn chart_values(values: &Value) -> Result<(), String> {
     let schema = read("deploy/chart/values.schema.json").map_err(|error| format!("{error:#}"))?;
     let schema: Value = serde_json::from_str(&schema).map_err(|error| error.to_string())?;
     keys(values, &schema["properties"], "")
 }
 
-/// Whether the schema has the keys of `values`, at every depth that it describes.
+/// Checks that the schema has the keys of `values`, at every depth that it describes.
 fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
     let Some(known) = properties.as_object() else {
         return Ok(());

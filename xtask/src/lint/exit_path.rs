@@ -1,4 +1,4 @@
-//! The table "Path of an exit" of ARCHITECTURE.md: short, and true of the code.
+//! Checks that the table "Path of an exit" of ARCHITECTURE.md is short and matches the code.
 
 use std::{collections::BTreeSet, fs};
 
@@ -40,7 +40,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// The rows below the heading; None without the heading.
+/// The rows below the heading; None if the heading is missing.
 fn rows(page: &str) -> Option<Vec<Row<'_>>> {
     let lines: Vec<&str> = page.lines().collect();
     let is_heading = |line: &str| line.starts_with('#');

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// One place that breaks a rule, or comes near.
+/// A place that violates a rule, or nearly does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) path: String,

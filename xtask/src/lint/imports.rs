@@ -1,10 +1,10 @@
-//! Import circles: files of one crate that need each other.
+//! Import circles: files of one crate that depend on each other.
 //!
-//! A module is a file. File A depends on file B when A names an item of B: in a `use`, or by a path. A re-export
-//! (`pub use`) is no dependency of the file that has it: a name that goes through re-exports is the file's that defines
-//! it. A file may use its ancestors: `foo/bar.rs` the items of `foo.rs` and of `lib.rs`; such an edge is ignored, because
-//! a module and its submodules are one unit with the parent on top. The opposite edge, from a parent to its submodule,
-//! counts. Code of tests is not read. A circle is a strongly connected component of two files or more.
+//! A module is a file. File A depends on file B if A names an item of B: in a `use`, or by a path. A re-export
+//! (`pub use`) is not a dependency of its file: a name that goes through re-exports belongs to the file that defines
+//! it. A file may use its ancestors: `foo/bar.rs` the items of `foo.rs` and of `lib.rs`; such an edge is ignored,
+//! because a module and its submodules are one unit with the parent on top. The opposite edge, from a parent to its
+//! submodule, counts. Code of tests is ignored. A circle is a strongly connected component of two files or more.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,10 @@ use super::{
 };
 use crate::workspace::shown;
 
-/// Re-exports of re-exports are followed so far.
+/// Limit of re-exports that are followed for one name.
 const MAX_REEXPORTS: usize = 8;
 
-/// The files of a crate, from its root along its `mod` declarations.
+/// The files of a crate: its root and all `mod` declarations from there.
 #[derive(Debug)]
 pub(super) struct CrateFiles {
     pub(super) modules: BTreeMap<Vec<String>, Module>,
@@ -31,13 +31,13 @@ pub(super) struct CrateFiles {
 
 #[derive(Debug)]
 pub(super) struct Module {
-    /// From the top of the repository.
+    /// The path relative to the top of the repository.
     pub(super) path: String,
     pub(super) text: String,
     pub(super) file: RustFile,
 }
 
-/// Items that one file takes from another.
+/// The items that one file uses from another.
 type Edges<'a> = BTreeMap<(&'a [String], &'a [String]), BTreeSet<String>>;
 
 impl CrateFiles {
@@ -106,8 +106,8 @@ impl CrateFiles {
         edges
     }
 
-    /// The file that defines what `path` names in the module `from`, and the item's name. None for modules and for what
-    /// other crates have.
+    /// The file that defines what `path` names in the module `from`, and the item's name. None for modules and for
+    /// names of other crates.
     fn definition(&self, from: &[String], path: &ItemPath) -> Option<(&[String], String)> {
         let absolute = self.absolute(from, path, MAX_REEXPORTS)?;
         self.follow(&absolute, MAX_REEXPORTS)
@@ -155,7 +155,7 @@ impl CrateFiles {
         let length = (0..=path.len())
             .rev()
             .find(|length| self.modules.contains_key(&path[..*length]))?;
-        // A module may have the name of one of its parent's items.
+        // A module may have the same name as an item of its parent.
         let parent = length.checked_sub(1).filter(|_| length == path.len());
         let length = match parent {
             Some(parent) if self.has_item(&path[..parent], &path[parent]) => parent,
@@ -259,7 +259,7 @@ mod tests {
         let a = ("a", "mod b;\nuse self::b::B;\npub struct A(B);");
         let child = ("a/b", "use super::A;\npub struct B;");
         assert!(circles(&[lib, a, child, ("c", "")]).is_empty());
-        // The submodule needs a file that needs its parent.
+        // The submodule depends on a file that depends on the submodule's parent.
         let child = ("a/b", "use crate::c::C;\npub struct B;");
         let c = ("c", "use crate::a::A;\npub struct C(A);");
         assert_eq!(circles(&[lib, a, child, c]), [["a", "a/b", "c"]]);

@@ -1,4 +1,4 @@
-//! Links between the pages: every relative link of a `*.md` has its file, and its heading.
+//! Checks the links between pages: every relative link of a `*.md` has an existing file and heading.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use super::{finding::Finding, source::Source};
 
-/// The links that lead nowhere. `exists` decides about a path from the top of the repository.
+/// The broken links. `exists` tests a path relative to the top of the repository.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let pages = || sources.iter().filter(|source| is_page(source));
     let anchors: BTreeMap<&str, BTreeSet<String>> = pages()
@@ -76,7 +76,7 @@ fn slug(title: &str) -> String {
         .replace(' ', "-")
 }
 
-/// The path from the top of the repository, of a link in a page there.
+/// Resolves a link of a page to a path relative to the top of the repository.
 fn resolve(page: &str, target: &str) -> PathBuf {
     if target.is_empty() {
         return PathBuf::from(page);

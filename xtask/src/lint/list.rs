@@ -1,7 +1,7 @@
 //! The data of the rules: `kind | cell | cell ...` in each line.
 
 const LIST: &str = include_str!("rules.list");
-/// From the top of the repository.
+/// The path relative to the top of the repository.
 pub(super) const PATH: &str = "xtask/src/lint/rules.list";
 
 /// The cells of each line of this kind.
@@ -13,7 +13,7 @@ pub(super) fn rows<const N: usize>(kind: &str) -> impl Iterator<Item = [&'static
     })
 }
 
-/// The first cell of each line of this kind, which has no other cell.
+/// The cell of each line of this kind, for lines with one cell.
 pub(super) fn first(kind: &str) -> impl Iterator<Item = &'static str> {
     rows(kind).map(|[cell]| cell)
 }

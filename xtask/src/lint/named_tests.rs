@@ -1,5 +1,5 @@
-//! The tests that the pages about security and reliability name: each one exists, and each row of a table with a column
-//! for tests names one.
+//! Checks the tests that the pages about security and reliability name: each test exists, and each row of a table with
+//! a column for tests names one.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use crate::test::reliability::{ALL, functions};
 
 const PAGES: [&str; 2] = ["docs/security.md", "docs/reliability.md"];
 const RULE: &str = "named-test";
-/// The titles of such a column.
+/// The titles of the column for tests.
 const COLUMNS: [&str; 2] = ["test", "tests"];
-/// The folders of paths in the pages.
+/// The folders that paths in the pages start with.
 const FOLDERS: [&str; 4] = ["agent/", "cni-plugin/", "tests/", "xtask/"];
-/// A name with so many words is a test's. System calls have fewer.
+/// A name with this many words is a test. System calls have fewer.
 const WORDS: usize = 5;
 
-/// `exists` decides about a path from the top of the repository.
+/// `exists` tests a path relative to the top of the repository.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let tests: Vec<(Vec<&str>, Vec<&str>)> = sources
         .iter()
@@ -43,7 +43,7 @@ pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<F
     found
 }
 
-/// The folders and the module of a file. The file of a folder's tests belongs to the folder.
+/// The folders and the module of a file. The `tests.rs` of a folder belongs to the folder.
 fn modules(path: &str) -> Vec<&str> {
     path.trim_end_matches(".rs").split('/').collect()
 }
@@ -73,7 +73,7 @@ fn is_identifier(text: &str) -> bool {
             .all(|letter| is_letter(letter) || letter == '_')
 }
 
-/// Whether a file has a test of this name, and is of the modules before the name.
+/// Whether a file has a test of this name, and its modules match those before the name.
 fn is_test(tests: &[(Vec<&str>, Vec<&str>)], span: &str) -> bool {
     let mut path: Vec<&str> = span.split("::").collect();
     let Some(name) = path.pop() else {
@@ -101,7 +101,7 @@ fn rows_without_tests(page: &Source) -> Vec<Finding> {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let Some(tests) = column else {
             let title = cells.iter().position(|cell| COLUMNS.contains(cell));
-            // Without such a column: one that no row has.
+            // Without such a column, use an index that no row has.
             column = Some(title.unwrap_or(usize::MAX));
             continue;
         };

@@ -1,4 +1,4 @@
-//! Dependencies between packages, by the graph that cargo resolved.
+//! Checks dependencies between packages in the graph that cargo resolved.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use super::finding::Finding;
 use crate::workspace::{root, shown};
 
-/// A package, and the packages that it may not depend on, directly or through others.
+/// A package, and the packages that it must not depend on, directly or indirectly.
 struct Arrow {
     package: &'static str,
     /// Separated by spaces.
@@ -47,8 +47,8 @@ const fn arrow(package: &'static str, without: &'static str, why: &'static str) 
     }
 }
 
-/// Names of packages, each with its dependencies other than those of its tests and its build. Two versions of a package
-/// are one node, because the rules are about names.
+/// Package names, each with its dependencies. Dependencies of tests and of builds are excluded. Two versions of a
+/// package are one node, because the rules are about names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<Vec<Finding>> {
@@ -82,7 +82,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// The forbidden packages, each with the path of dependencies that leads to it.
+/// The forbidden dependencies, each with the path that leads to it.
 fn broken(graph: &Graph, arrow: &Arrow, manifest: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::from([arrow.package]);

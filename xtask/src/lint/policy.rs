@@ -28,7 +28,7 @@ pub(super) fn check() -> Result<()> {
     ]))
 }
 
-/// cargo-deny of this version: an installed one, or one that is built once.
+/// cargo-deny of this version: uses an installed one, or builds it once.
 fn program() -> Result<PathBuf> {
     let place = cache::root()?.join("tools");
     let own = place.join("bin/cargo-deny");
@@ -40,7 +40,7 @@ fn program() -> Result<PathBuf> {
         "Building cargo-deny {VERSION}: about a minute on two cores, once"
     ));
     let mut install = cargo(["install", "cargo-deny", "--locked", "--version", VERSION]);
-    // It reads one lock file, so optimisation would cost more than it saves.
+    // cargo-deny reads one lock file, so optimisation would cost more time than it saves.
     install
         .arg("--debug")
         .env("CARGO_PROFILE_DEV_DEBUG", "false");

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::workspace::root;
 
-/// What runs on nodes all the time.
+/// Packages that run on nodes all the time.
 const DAEMON: [&str; 5] = [
     "usher-core",
     "usher-sys",
@@ -21,7 +21,7 @@ const DAEMON: [&str; 5] = [
     "usher-agent",
     "usher-cni",
 ];
-/// Development tools and tests: not what is released.
+/// Development tools and tests, which are not released.
 const TOOLS: [&str; 3] = ["usher-cluster", "usher-tests", "xtask"];
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Size {
     }
 }
 
-/// Prints the table of packages; the circles of all of them.
+/// Prints the table of packages. Returns the import circles of all of them.
 pub(super) fn check() -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new()
         .current_dir(root())

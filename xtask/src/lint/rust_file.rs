@@ -1,6 +1,6 @@
-//! What the rules need to know of a Rust file: its modules, imports, paths, items and functions.
+//! Parses the parts of a Rust file that the rules need: its modules, imports, paths, items and functions.
 //!
-//! The file is read as tokens, so paths within macros count as well. Items under `#[cfg(test)]` are skipped.
+//! The file is read as tokens, so paths within macros are included. Items under `#[cfg(test)]` are skipped.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) struct Function {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ItemPath {
-    /// The inline modules around it.
+    /// The inline modules that contain the path.
     pub(super) within: Vec<String>,
     pub(super) segments: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub(super) struct ItemPath {
 pub(super) struct Import {
     pub(super) name: String,
     pub(super) path: ItemPath,
-    /// `pub use`, of any visibility.
+    /// Whether it is a `pub use`, of any visibility.
     pub(super) is_reexport: bool,
 }
 
@@ -65,7 +65,7 @@ impl RustFile {
                 continue;
             }
             if is_separator(&tokens[at..]) {
-                // `::name` is another crate's, or a member of a type.
+                // The `::name` belongs to another crate or to a type.
                 at += 3;
                 continue;
             }
@@ -81,7 +81,7 @@ impl RustFile {
         }
     }
 
-    /// Reads what begins with this identifier; the index of the token after it.
+    /// Parses the item that starts with this identifier. Returns the index of the token after it.
     fn identifier(
         &mut self,
         word: &str,
@@ -159,7 +159,7 @@ impl RustFile {
                     TokenTree::Punct(_) | TokenTree::Literal(_) => {}
                 }
             }
-            // `use a::{self}` names a.
+            // `use a::{self}` imports a.
             if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
                 path.pop();
             }
@@ -229,7 +229,7 @@ fn is_test_attribute(tokens: &[TokenTree]) -> bool {
         if is_punct(hash, '#') && group.stream().to_string().replace(' ', "") == "cfg(test)")
 }
 
-/// The index after the item whose attributes begin here.
+/// The index after the item with the attributes that start here.
 fn after_item(tokens: &[TokenTree], at: usize) -> usize {
     let ends = |token: &TokenTree| {
         is_semicolon(token)

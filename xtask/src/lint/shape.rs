@@ -1,4 +1,4 @@
-//! The size and the names of files and folders.
+//! Checks the size and the names of files and folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) fn length(source: &Source) -> Vec<Finding> {
     }]
 }
 
-/// `foo.rs` with `foo/`, and no name without a meaning.
+/// Requires `foo.rs` with `foo/`, and rejects names without a meaning.
 pub(super) fn names(source: &Source) -> Vec<Finding> {
     if !source.is_rust() {
         return Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn names(source: &Source) -> Vec<Finding> {
     found
 }
 
-/// The name of a module that begins on this line and has its body here.
+/// The name of an inline module that starts on this line.
 fn inline_module(code: &str) -> Option<&str> {
     let (visibility, name) = code.strip_suffix(" {")?.split_once("mod ")?;
     (["", "pub ", "pub(crate) ", "pub(super) "].contains(&visibility) && !name.contains(' '))

@@ -1,11 +1,11 @@
-//! A text file as the rules read it: numbered lines, and for Rust which of them are code and which are tests.
+//! A text file as the rules read it: numbered lines; for Rust, which lines are code and which are tests.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 use usher_cluster::progress::output;
 
-/// Begins and ends code in a page.
+/// Starts and ends code in a page.
 const FENCE: &str = "```";
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ impl<'a> Line<'a> {
 
 #[derive(Debug)]
 pub(super) struct Source {
-    /// From the top of the repository.
+    /// The path relative to the top of the repository.
     pub(super) path: String,
     text: String,
     /// The number of the first line of the tests at the end, or of the line after the last.
@@ -70,7 +70,7 @@ impl Source {
         &self.text
     }
 
-    /// The lines of a page that are no code.
+    /// The lines of a page outside of code blocks.
     pub(super) fn prose(&self) -> impl Iterator<Item = (usize, &str)> {
         let mut is_code = false;
         self.lines().filter_map(move |line| {
@@ -94,13 +94,13 @@ impl Source {
     }
 }
 
-/// Every text file that git has or would take.
+/// Every text file that git tracks or would add.
 pub(super) fn all(top: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in files(top)? {
         let full = top.join(&path);
         let content = fs::read(&full).with_context(|| format!("read {}", full.display()))?;
-        // A binary file has no lines.
+        // A binary file has no lines to check.
         if let Ok(text) = String::from_utf8(content) {
             sources.push(Source::new(&path, &text));
         }
@@ -123,7 +123,7 @@ fn files(top: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Lines before a module of tests that is in the file itself, not only declared there.
+/// The number of lines before an inline module of tests; a declaration of such a module does not count.
 fn production_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |pair: &[&str]| {
@@ -132,7 +132,7 @@ fn production_lines(text: &str) -> usize {
     lines.windows(2).position(begins).unwrap_or(lines.len())
 }
 
-/// The test cluster is a library and judged as one.
+/// The test cluster is a library, so the rules for libraries apply.
 fn is_test_path(path: &str) -> bool {
     if path.starts_with("tests/cluster/src/") {
         return false;

@@ -1,4 +1,5 @@
-//! Text that no file may have: paths of one machine, hosts of registries, unfinished work, programs that the agent starts.
+//! Rejects text that no file may have: paths of one machine, hosts of registries, unfinished work, programs that the
+//! agent starts.
 
 use super::{
     finding::Finding,
@@ -6,11 +7,11 @@ use super::{
     source::{Line, Source},
 };
 
-/// The folder of CNI plugins on every node of GKE.
+/// The folder of CNI plugins on GKE: not a path of one machine.
 const EVERY_MACHINE: &str = concat!("/", "home/kubernetes/bin");
-/// The folders of what runs on nodes.
+/// The folders of the programs that run on nodes.
 const ON_NODES: [&str; 2] = ["agent/", "cni-plugin/"];
-/// A module that starts its own program again, as a process of its own, may do so.
+/// Modules may start their own program again as a new process.
 const OWN_PROGRAM: &str = "\"/proc/self/exe\"";
 
 pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
@@ -27,7 +28,7 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
     )
 }
 
-/// Outside comments, tests, prose and lock files.
+/// Checks everything except comments, tests, prose and lock files.
 pub(super) fn registries(source: &Source) -> Vec<Finding> {
     let file = source.file_name();
     let is_data_of_tests = source.path.contains("/src/") && source.path.contains("/tests/");
@@ -71,7 +72,7 @@ pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
     )
 }
 
-/// The agent starts no other program: its image has none, and the output of a program is no interface.
+/// The agent must start no other program: its image has none, and a program's output is not an API.
 pub(super) fn processes(source: &Source) -> Vec<Finding> {
     let is_on_nodes = ON_NODES
         .iter()
@@ -107,7 +108,7 @@ fn find<'a>(
         .collect()
 }
 
-/// Whether `text` has `what` at its start or after a character that may precede it.
+/// Whether `text` contains `what` at its start or after a character that may precede it.
 fn has(text: &str, what: &str, may_precede: impl Fn(char) -> bool) -> bool {
     text.match_indices(what)
         .any(|(at, _)| text[..at].chars().next_back().is_none_or(&may_precede))

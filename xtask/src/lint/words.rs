@@ -1,4 +1,4 @@
-//! Words that this repository does not use, and the files that may use them.
+//! Finds words that this repository does not use, except in the listed files.
 
 use std::{collections::BTreeMap, iter::repeat_n};
 
@@ -6,11 +6,11 @@ use usher_cluster::progress::say;
 
 use super::{finding::Finding, list, source::Source};
 
-/// So many uses are accepted, in addition to the exceptions of the list.
+/// Number of accepted uses, in addition to the listed exceptions.
 const BUDGET: usize = 60;
 const EXTENSIONS: [&str; 4] = [".rs", ".md", ".yaml", ".txt"];
 
-/// Prints how many there are in each folder at the top. Each is an error if there are more than the budget.
+/// Prints the number of uses in each top-level folder. Beyond the budget, each use is an error.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut folders = BTreeMap::<&str, usize>::new();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The distribution of measured times: the share that took at most so long, on a logarithmic axis.
+//! The distribution of measured times: for each time, the share that took at most as long, on a logarithmic axis.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -7,9 +7,9 @@ use super::style::{
     FONT, LINE_WIDTH, MARGIN, SIZE, TITLE_SIZE, X_LABELS, Y_LABELS, colour, with_unit,
 };
 
-/// More points than this look the same.
+/// Limit of points; more would look the same.
 const POINTS: usize = 150;
-/// Shorter times than this, in seconds, are drawn as if they were as long.
+/// Times that are shorter, in seconds, are drawn as this time.
 const SHORTEST: f64 = 1e-6;
 const LABEL_SIZE: i32 = 12;
 
@@ -83,7 +83,7 @@ pub(crate) fn draw(title: &str, times: &[Times], bounds: &[Bound]) -> Result<Str
     Ok(svg)
 }
 
-/// The corners of the line: at each time the share grows.
+/// The corners of the line, which rises at each time.
 fn steps(sorted: &[f64]) -> Vec<(f64, f64)> {
     let count = sorted.len();
     let each = count.div_ceil(POINTS).max(1);

@@ -1,4 +1,4 @@
-//! A panel of the dashboard over a run.
+//! A dashboard panel over the time of a run.
 
 use anyhow::{Context, Result};
 use plotters::prelude::*;
@@ -8,11 +8,11 @@ use super::style::{
     FONT, LINE_WIDTH, MARGIN, SIZE, TITLE_SIZE, X_LABELS, Y_LABELS, colour, with_unit,
 };
 
-/// Points further apart than this, in seconds, are not joined.
+/// Points are not joined if their distance in seconds is larger.
 const GAP: f64 = 1.5;
-/// Beyond so many series those that stay at 0 are left out.
+/// With more series than this, those that stay at 0 are omitted.
 const MANY: usize = 3;
-/// From this ratio of the highest to the lowest time on, the axis is logarithmic.
+/// The axis is logarithmic if the highest and the lowest time have at least this ratio.
 const LOGARITHMIC: f64 = 20.0;
 
 /// Times are seconds since 1970.
@@ -42,7 +42,7 @@ impl Run {
         serde_json::from_str(text).context("read the series of the panels")
     }
 
-    /// The panels that do not show just a number.
+    /// The panels with more than a single number.
     pub(super) fn over_time(&self) -> impl Iterator<Item = &Panel> {
         self.panels
             .iter()
@@ -115,7 +115,7 @@ impl Panel {
         Ok(svg)
     }
 
-    /// Without series that stay at 0 where there are many.
+    /// The series to draw: of many series, those that stay at 0 are omitted.
     fn shown(&self) -> Vec<&Series> {
         let is_flat = |series: &Series| series.points.iter().all(|(_, value)| *value == 0.0);
         self.series

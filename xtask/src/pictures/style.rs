@@ -6,7 +6,7 @@ pub(super) const SIZE: (u32, u32) = (640, 320);
 pub(super) const FONT: &str = "sans-serif";
 pub(super) const TITLE_SIZE: i32 = 16;
 pub(super) const MARGIN: i32 = 12;
-/// Between the diagram and the edge, for the labels of an axis.
+/// Space between the diagram and the edge for the labels of an axis.
 pub(super) const X_LABELS: i32 = 30;
 pub(super) const Y_LABELS: i32 = 64;
 pub(super) const LINE_WIDTH: u32 = 2;

@@ -1,7 +1,7 @@
 //! `cargo xtask chart`: the plain manifests, rendered from the Helm chart, for users without Helm.
 //!
-//! `--check`, which lint runs, writes nothing. It fails where the manifests differ from the chart, and where the chart
-//! fails `helm lint` for a platform, its own tests, the comparison of versions, or the types of a version of Kubernetes.
+//! `--check`, which lint runs, writes nothing. It fails if the manifests differ from the chart, or if the chart fails
+//! `helm lint` for a platform, its own tests, the comparison of versions, or the types of a version of Kubernetes.
 
 mod check;
 mod render;

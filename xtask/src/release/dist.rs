@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: the files of a release, in `target/dist`; `docs/release.md` lists them.
 //!
-//! The same sources give the same bytes on every machine. `--verify` checks it for the programs.
+//! The same sources give the same bytes on every machine. `--verify` checks this for the programs.
 
 mod archive;
 mod build;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map_or(Architecture::ALL.to_vec(), |one| vec![one]);
     let mut built = Vec::new();
     for architecture in architectures {
-        // Not the directory of `cargo build`, which has other flags and would build everything again.
+        // Not the directory of `cargo build`: other flags would make cargo build everything again.
         let programs = Programs::build(root(), &target_dir().join("dist-build"), architecture)?;
         if args.verify {
             verify::verify(&programs, architecture)?;
@@ -131,7 +131,7 @@ fn write_image(
     oci::write(name, &images, &annotations, &archive)
 }
 
-/// A line of `sha256sum` for each file.
+/// One line of `sha256sum` for each file.
 fn sums(dist: &Path) -> Result<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     write(&args.tag, args.output.clone()).map(drop)
 }
 
-/// Builds the image of `deploy/manifests/usher.yaml`; its archive.
+/// Builds the image of `deploy/manifests/usher.yaml`. Returns its archive.
 pub(crate) fn agent() -> Result<PathBuf> {
     write(AGENT, None)
 }
@@ -50,7 +50,7 @@ pub(crate) fn programs() -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// Layer and configuration of the image.
+/// The layer and the configuration of the image.
 pub(super) fn layer(programs: &[&Path], notices: &str) -> Result<(Layer, ImageConfig)> {
     let (layer, config) = image::from_scratch(programs)?;
     let place = format!("/{}", notices::NAME);

@@ -7,12 +7,12 @@ use cargo_metadata::Package;
 
 use super::dist::sbom;
 
-/// The file's name in archive and image.
+/// The file's name in the archive and in the image.
 pub(crate) const NAME: &str = "THIRD-PARTY";
 
 /// The standard library and the C library, which cargo does not know.
 const TOOLCHAIN: &str = include_str!("toolchain.txt");
-/// How names of files with licence texts begin.
+/// Prefixes of the names of files with licence texts.
 const NAMES: [&str; 6] = [
     "licen",
     "copying",
@@ -49,7 +49,8 @@ pub(crate) fn text() -> Result<String> {
         .collect())
 }
 
-/// The texts of a package. One without a file has its authors instead; the licence is there with other packages.
+/// The texts of a package. A package without a file has its authors instead; other packages have the text of its
+/// licence.
 fn texts(package: &Package) -> Result<Vec<String>> {
     let folder = package
         .manifest_path
@@ -75,7 +76,7 @@ fn texts(package: &Package) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Files with licence texts, also in a folder of licences.
+/// Collects files with licence texts, also from a folder of licences.
 fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let path = entry.context("list a package")?.path();

@@ -1,4 +1,4 @@
-//! Work for the processor time that the tests leave, with the scheduling policy `SCHED_IDLE`
+//! Work with the scheduling policy `SCHED_IDLE`, for processor time that the tests do not use
 //! ([sched(7)](https://man7.org/linux/man-pages/man7/sched.7.html)).
 
 use std::{
@@ -15,7 +15,7 @@ use usher_cluster::progress::say;
 use super::{Scope, fuzz, test_command};
 use crate::{lint, release::image, step::Steps, workspace::run};
 
-/// The image first, which the cluster waits for. All else runs while the tests wait for pods.
+/// Builds the image first, because the cluster waits for it. Runs the rest while the tests wait for pods.
 #[derive(Debug)]
 pub(super) struct Background {
     image: Receiver<PathBuf>,
@@ -32,7 +32,7 @@ impl Background {
             }
             if scope.has_clusters {
                 steps.run("image of the agent", || {
-                    // Without a receiver another step has failed already.
+                    // The receiver is gone if another step has failed.
                     image::agent().map(|archive| drop(sender.send(archive)))
                 });
             }
@@ -50,7 +50,7 @@ impl Background {
         Self { image, thread }
     }
 
-    /// Waits for the image; its archive.
+    /// Waits for the image. Returns its archive.
     pub(super) fn image(&self) -> Result<PathBuf> {
         self.image.recv().context("the image was not built")
     }
@@ -60,7 +60,7 @@ impl Background {
     }
 }
 
-/// For this thread and the processes that it starts.
+/// Sets the policy for this thread and the processes that it starts.
 fn use_idle_time() -> Result<()> {
     let mut chrt = Command::new("chrt");
     chrt.args(["--idle", "--pid", "0", &gettid().to_string()]);

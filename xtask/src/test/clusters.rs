@@ -17,7 +17,8 @@ use crate::{cluster, step::Steps, supervisor, workspace::run_within};
 const NAME: &str = "test";
 /// The test programs for one node and for two.
 pub(super) const TARGETS: [&str; 2] = ["cluster", "nodes"];
-/// What an old Kubernetes changes: the chart's permissions and the kubelet's certificate, and with them the list of pods.
+/// Tests of features that differ in an old Kubernetes: the chart's permissions, the kubelet's certificate, and the list
+/// of pods.
 const OLD_KUBERNETES: [&str; 3] = ["chart::install::", "chart::own_certificate::", "kubectl::"];
 /// Tests that depend on neither cgroups nor runtimes: the second layout skips them.
 const SAME_EVERYWHERE: [&str; 7] = [
@@ -29,7 +30,7 @@ const SAME_EVERYWHERE: [&str; 7] = [
     "sidecars::",
     "tuning::",
 ];
-/// The tests of the cluster itself create these clusters, so plain `cargo test` skips them.
+/// Clusters that the tests of the cluster itself create. Plain `cargo test` skips these tests.
 const SMOKE: [&str; 8] = [
     "smoke-hybrid",
     "smoke-v2",
@@ -41,7 +42,7 @@ const SMOKE: [&str; 8] = [
     "smoke-pair-v2",
 ];
 
-/// The layouts to test, the first with all tests. Every machine can have v2.
+/// The layouts to test. The first runs all tests. Every machine supports v2.
 pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
     match wanted {
         Some(layout) => vec![layout],
@@ -50,13 +51,13 @@ pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
     }
 }
 
-/// The clusters that the steps may leave.
+/// The clusters that the steps may leave behind.
 pub(super) fn names(all: bool) -> Vec<&'static str> {
     let smoke = if all { &SMOKE[..] } else { &[] };
     [&[NAME], smoke].concat()
 }
 
-/// Runs the tests on each layout; the image of the agent.
+/// Runs the tests on each layout. Returns the image of the agent.
 pub(super) fn steps(
     steps: &mut Steps,
     scope: Scope,
@@ -78,7 +79,7 @@ pub(super) fn steps(
     Some(image)
 }
 
-/// Clusters without tests that measure time.
+/// Runs clusters with tests that measure no time.
 pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
     steps.run("two nodes", || on_two_nodes(image, scope));
     let old = Kubernetes::V1_32;
@@ -96,7 +97,7 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
             tested.and(supervisor::end(&SMOKE))
         });
     } else {
-        // Never an error: no pipeline on such a machine could pass.
+        // Not an error: otherwise every pipeline on such a machine would fail.
         steps.skip(
             "the cluster itself",
             "this machine has cgroup v2 only",
@@ -106,7 +107,7 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
 }
 
 fn on_one_node(layout: Layout, image: &Path, skipped: &[&str], scope: Scope) -> Result<()> {
-    // Both versions of containerd in two runs.
+    // Two runs cover both versions of containerd.
     let containerd = match layout {
         Layout::Hybrid => Containerd::Debian,
         Layout::V2 => Containerd::Two,

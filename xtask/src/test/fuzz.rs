@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: broken bytes for every decoder of external input.
+//! `cargo xtask fuzz`: passes invalid bytes to every decoder of external input.
 //!
 //! The targets are in `tests/fuzz`, with a corpus that ordinary tests decode as well. New inputs of a run are kept in
 //! `target/fuzz/corpus`, where the next run starts. A crash or a hang is an error; its input is in `target/fuzz/crashes`.
@@ -18,7 +18,7 @@ use crate::workspace::target_dir;
 
 pub(super) use build::has_compiler;
 
-/// How long a pipeline fuzzes, and with `--all`.
+/// Fuzzing time in a pipeline, without and with `--all`.
 const SHORT: Duration = Duration::from_secs(100);
 const LONG: Duration = Duration::from_secs(10 * 60);
 /// A pipeline has the same seed every time, so that it judges the change and not the seed.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fuzz(None, targets, args.length, args.jobs.into())
 }
 
-/// All targets. Other work may use all processors but one.
+/// Fuzzes all targets with one job. Other work may use the other processors.
 pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
     let length = if is_long { LONG } else { SHORT };
     fuzz(Some(PIPELINE_SEED), &session::targets()?, length, 1)

@@ -33,7 +33,7 @@ struct Test {
 }
 
 impl Test {
-    /// Its key in the results.
+    /// The key of the test in the results.
     fn name(&self) -> String {
         format!("{} {} {}", self.package, self.target, self.path)
     }
@@ -64,9 +64,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     docs::write()
 }
 
-/// The output of the tests of one target. A failure is a result.
+/// The output of the tests of one target. A failed test is not an error.
 fn output(package: &str, target: &str, tests: &[Test]) -> Result<String> {
-    // All packages, as in `cargo xtask test`, so that cargo builds nothing again. No other package has tests of these names.
+    // Selects all packages, as `cargo xtask test` does, so that cargo builds nothing again. No other package has tests
+    // of these names.
     let mut command = cargo(["test", "--workspace"]);
     match target {
         "lib" => command.arg("--lib"),

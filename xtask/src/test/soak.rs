@@ -18,7 +18,7 @@ use crate::{
 
 /// Time for the build and for the end of the last round, in addition to the length of the soak.
 const EXTRA: Duration = Duration::from_secs(20 * 60);
-/// The judge needs decisions of every kind.
+/// Logs the decisions of every kind, for the judge.
 const LOG: (&str, &str) = (
     "USHER_AGENT_LOG",
     "info,usher_agent::telemetry::decision_log=debug",
@@ -64,10 +64,10 @@ pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
     })
 }
 
-/// Runs the soak, with everything built.
+/// Runs the soak. Everything must already be built.
 pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    // Short enough to type.
+    // A short seed is easy to type.
     let random = || now.map_or(1, |now| now.as_secs() % 1_000_000);
     let seed = args.seed.unwrap_or_else(random);
     let mut soak = cargo(["test", "--workspace", "--test", "soak", "--"]);

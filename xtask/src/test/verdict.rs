@@ -3,7 +3,7 @@
 /// The name of a test, and whether it passed. None for other lines and for ignored tests.
 pub(super) fn parse(line: &str) -> Option<(&str, bool)> {
     let (name, verdict) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    // A terminal's colours surround the word.
+    // The colours of a terminal surround the word.
     match verdict {
         verdict if verdict.contains("FAILED") => Some((name, false)),
         verdict if verdict.contains("ok") => Some((name, true)),

@@ -1,8 +1,8 @@
 //! `cargo xtask vm`: the suites that depend on the kernel, on Debian's kernels, under software emulation.
 //!
 //! A guest boots in seconds without virtualization and is many times slower than the machine, so the results are about
-//! function and not about time. The guest has the machine's file system read-only and writes into memory. The results are
-//! in `tests/kernels.json`; docs/compatibility.md has the tables.
+//! function and not about time. The guest mounts the machine's file system read-only and writes to memory. The results
+//! are in `tests/kernels.json`; docs/compatibility.md has the tables.
 
 mod guest;
 mod outcome;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     limit: u64,
 }
 
-/// What all guests run.
+/// The suites and limits that all guests share.
 struct Plan {
     tools: Tools,
     suites: Vec<Suite>,
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Plan {
-    /// Runs the suites in one guest and stores the result of each at its end; the failures.
+    /// Runs the suites in one guest and stores each result at its end. Returns the failures.
     fn run_on(&self, kernel: &Kernel) -> Result<Vec<String>> {
         let release = kernel.release.as_str();
         let store = |outcome: &Outcome| {

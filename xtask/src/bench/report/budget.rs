@@ -1,4 +1,4 @@
-//! The budgets, the measured figures of each, and the reasons where one is not kept.
+//! The budgets, the measured figures of each, and the reasons for exceeded ones.
 
 use std::fmt::Write;
 
@@ -40,7 +40,7 @@ pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<S
     text + "\n"
 }
 
-/// The figures of a budget in all benchmarks.
+/// The figures of all benchmarks for one budget.
 pub(super) fn of_key<'record>(documents: &'record [Document], key: &str) -> Vec<&'record Figure> {
     let sections = documents.iter().flat_map(|document| &document.sections);
     let figures = sections.flat_map(|section| &section.figures);
@@ -68,7 +68,7 @@ fn row(about: &str, figures: &[&Figure]) -> [String; 5] {
     ]
 }
 
-/// The lowest and the highest.
+/// The lowest and the highest figure.
 fn spread(figures: &[&Figure]) -> String {
     let unit = figures.first().map_or("", |figure| &figure.unit);
     let mut values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
@@ -82,7 +82,7 @@ fn spread(figures: &[&Figure]) -> String {
     }
 }
 
-/// The worst ratio.
+/// The worst ratio of the figures.
 fn ratio(figures: &[&Figure]) -> String {
     let ratios = figures.iter().filter_map(|figure| {
         let (name, value) = figure.against.as_ref()?;

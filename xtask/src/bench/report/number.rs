@@ -2,7 +2,7 @@
 
 use usher_tests::record::Limit;
 
-/// Three significant digits, without trailing zeros.
+/// A number with three significant digits, without trailing zeros.
 pub(super) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "not measured".to_owned();
@@ -37,7 +37,7 @@ pub(super) fn limit(limit: Limit, unit: &str) -> String {
     }
 }
 
-/// In groups of three digits.
+/// A number in groups of three digits.
 pub(super) fn grouped(value: f64) -> String {
     if value < 1000.0 {
         return short(value);

@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// A distribution has at least so many times.
+/// Minimum number of times for a distribution.
 const FEW: usize = 2;
 
-/// The section; its pictures are added.
+/// The text of the section. Adds its pictures to `pictures`.
 pub(super) fn section(document: &Document, pictures: &mut Vec<(String, String)>) -> Result<String> {
     let mut text = format!("## {}\n\n", document.bench);
     for section in &document.sections {
@@ -81,7 +81,7 @@ fn picture(section: &Section) -> Result<Option<String>> {
         .transpose()
 }
 
-/// A budget that is a time.
+/// The limit of a figure, if its budget is a time.
 fn bound(figure: &Figure) -> Option<Bound> {
     match figure.limit {
         Some(Limit::AtMost(most)) if figure.unit == "ms" => Some(Bound {

@@ -31,7 +31,7 @@ pub(super) fn all(helm: &Path) -> Result<()> {
     tests()
 }
 
-/// The tag of the image is the chart's appVersion by default, so all versions are the same.
+/// Checks that all versions are equal: the tag of the image is the chart's appVersion by default.
 fn versions() -> Result<()> {
     let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?).context("read Chart.yaml")?;
     for key in ["version", "appVersion"] {
@@ -44,7 +44,7 @@ fn versions() -> Result<()> {
     Ok(())
 }
 
-/// The platforms of the data, which must be those of the schema. The default platform is the empty name.
+/// The platforms of the data, which must equal those of the schema. The default platform is the empty name.
 fn platforms() -> Result<BTreeSet<String>> {
     let data: Value =
         serde_saphyr::from_str(&file("files/platforms.yaml")?).context("read platforms.yaml")?;
@@ -111,7 +111,7 @@ mod tests {
     fn values_take_the_keys_of_the_configuration_and_no_others() {
         let schema = schema().unwrap();
         let config = schema["properties"]["config"]["properties"].as_object();
-        // Values of their own, which the template adds to the file.
+        // The template adds these chart values to the file.
         let modes =
             ["mode", "modes"].map(|key| (key.to_owned(), schema["properties"][key].clone()));
         let mut taken = BTreeSet::new();
@@ -125,12 +125,13 @@ mod tests {
         assert_eq!(taken, known);
     }
 
-    /// The last part of a value's name is in some test: `podMonitor.interval` is tested where a test sets an interval.
+    /// The last part of each value's name must occur in a test: a test that sets an interval covers
+    /// `podMonitor.interval`.
     #[test]
     fn every_value_is_in_a_test_of_the_chart() {
         fn leaves(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
             match schema["properties"].as_object() {
-                // The configuration file's own keys have a schema of their own.
+                // The keys of the configuration file have a schema of their own.
                 Some(below) if name != "config" => {
                     below
                         .iter()
@@ -155,7 +156,7 @@ mod tests {
         assert!(untested.is_empty(), "{untested:?}");
     }
 
-    /// An open object accepts every misspelt key. The exceptions are maps of strings, Kubernetes' own types, which the API
+    /// An open object accepts misspelt keys. The exceptions are maps of strings, Kubernetes' own types, which the API
     /// server checks, and the global values, which other charts share.
     #[test]
     fn objects_reject_unknown_keys() {

@@ -1,4 +1,4 @@
-//! The chart's default objects as one file.
+//! Renders the chart's default objects to one file.
 
 use std::{path::Path, process::Command};
 
@@ -8,7 +8,8 @@ use usher_cluster::progress::output;
 use super::CHART;
 use crate::workspace::root;
 
-/// The differences to an installation by Helm: the Namespace is one of the objects, and the image is that of this tree.
+/// Differences from an installation by Helm: the Namespace is one of the objects, and the image is built from this
+/// tree.
 const VALUES: [&str; 3] = [
     "namespace.create=true",
     "image.repository=usher.test/usher-agent",
@@ -24,7 +25,7 @@ const HEAD: &str = "\
 #   kubectl annotate node NODE usher.dev/mode=enforce
 ";
 
-/// All objects but hooks.
+/// All objects except hooks.
 pub(super) fn manifest(helm: &Path) -> Result<String> {
     let mut command = Command::new(helm);
     command.current_dir(root());
@@ -36,7 +37,7 @@ pub(super) fn manifest(helm: &Path) -> Result<String> {
     Ok(readable(&output(&mut command)?))
 }
 
-/// Without Helm's own lines and empty lines.
+/// Removes Helm's own lines and empty lines.
 fn readable(rendered: &str) -> String {
     let of_helm = |line: &str| {
         let text = line.trim_start();

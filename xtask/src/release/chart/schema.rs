@@ -1,8 +1,8 @@
-//! The chart's objects against the types of each version of Kubernetes, with kubeconform.
+//! Checks the chart's objects against the types of each version of Kubernetes, with kubeconform.
 //!
-//! The types are those of client-go, which has the fields of all kinds in one document for server-side apply: a module of 2.5
-//! MiB for each version, where the OpenAPI document is in one of 40 MiB. It does not say which fields are required; the test
-//! `schema::every_platform_renders_valid_objects` compares with the API server of a cluster.
+//! The types are those of client-go, which has the fields of all kinds in one document for server-side apply. Its
+//! module has 2.5 MiB for each version; the module with the OpenAPI document has 40 MiB. The document does not list
+//! required fields; the test `schema::every_platform_renders_valid_objects` compares with the API server of a cluster.
 
 use std::{
     collections::BTreeSet,
@@ -24,13 +24,13 @@ use crate::workspace::{root, target_dir};
 
 /// Minor versions of Kubernetes 1 that the chart is checked for.
 const MINORS: std::ops::RangeInclusive<u32> = 29..=36;
-/// Values that switch every option on.
+/// Values that enable every option.
 const EVERYTHING: &str = "deploy/chart/tests/everything.yaml";
-/// The first minor version with the startup taint, which the chart refuses before it.
+/// The first minor version that supports the startup taint. The chart rejects the taint for older versions.
 const STARTUP_TAINT: u32 = 30;
-/// Kinds of the Prometheus Operator and of OpenShift: the chart's own tests check those.
+/// Kinds of the Prometheus Operator and of OpenShift, which the chart's own tests check.
 const OTHERS: &str = "PodMonitor,PrometheusRule,SecurityContextConstraints";
-/// Groups of client-go with the names in apiVersion. kubeconform takes the core group's name for its version.
+/// Groups of client-go, with their names in apiVersion. For the core group, kubeconform uses the version as the name.
 const GROUPS: [(&str, &str); 5] = [
     ("core", "v1"),
     ("apps", "apps"),
@@ -43,7 +43,7 @@ pub(super) fn check(helm: &Path, platforms: &BTreeSet<String>) -> Result<()> {
     let kubeconform = programs::kubeconform()?;
     for minor in MINORS {
         let schemas = Schemas::of(minor)?;
-        // A platform changes paths, whose types do not depend on the version.
+        // Platforms differ in paths, and the types of paths are the same in all versions.
         let is_end = minor == *MINORS.start() || minor == *MINORS.end();
         let platforms: Vec<&str> = if is_end {
             platforms.iter().map(String::as_str).collect()
@@ -107,7 +107,7 @@ impl Schemas {
         Ok(Self(folder))
     }
 
-    /// Fails with kubeconform's report.
+    /// Fails with kubeconform's report if an object is invalid.
     fn judge(&self, kubeconform: &Path, objects: &str) -> Result<()> {
         let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
         let mut judge = Command::new(kubeconform)
@@ -134,7 +134,7 @@ impl Schemas {
 
 /// The folder of client-go in Go's cache of modules.
 fn module(minor: u32) -> Result<PathBuf> {
-    // A module of its own, whose go.mod and go.sum are not those of the tree.
+    // A separate module, so that the tree's go.mod and go.sum stay unchanged.
     let folder = target_dir().join("chart-schemas");
     fs::create_dir_all(&folder).context("create the folder of schemas")?;
     fs::write(folder.join("go.mod"), "module usher.dev/schemas\n").context("write go.mod")?;
@@ -180,7 +180,7 @@ fn files(source: &str) -> Result<Vec<(String, Value)>> {
     Ok(files)
 }
 
-/// A type as a schema that accepts no other fields. A type of several kinds, such as a quantity, accepts everything.
+/// A type as a schema that rejects other fields. A type of several kinds, such as a quantity, accepts everything.
 fn schema(one: &Value) -> Value {
     if let Some(name) = one["namedType"].as_str() {
         return json!({ "$ref": format!("#/definitions/{name}") });
@@ -208,7 +208,7 @@ fn schema(one: &Value) -> Value {
     }
 }
 
-/// A definition with all that it refers to.
+/// A definition with all definitions that it refers to.
 fn alone(definitions: &Map<String, Value>, name: &str) -> Value {
     let (mut wanted, mut found) = (vec![name.to_owned()], Map::new());
     while let Some(name) = wanted.pop() {

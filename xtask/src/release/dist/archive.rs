@@ -15,7 +15,7 @@ use usher_cluster::{
 use super::VERSION;
 use crate::workspace::{cargo, root, run, target_dir};
 
-/// Places in the archive, and their contents.
+/// Paths in the archive, with their contents.
 pub(super) type Extras = Vec<(PathBuf, Vec<u8>)>;
 
 const TEXTS: [&str; 2] = ["LICENSE", "README.md"];
@@ -106,7 +106,7 @@ impl Published<'_> {
     }
 }
 
-/// Writes `usher-VERSION.tgz`, packed by helm and again without helm's time.
+/// Writes `usher-VERSION.tgz`: packed by helm, and packed again without helm's time.
 pub(super) fn chart(published: &Published<'_>, dist: &Path) -> Result<()> {
     let folder = target_dir().join("dist-chart");
     let sources = folder.join("usher");
@@ -172,7 +172,7 @@ mod tests {
             fs::read(folder.join("usher-1.tar.gz")).unwrap()
         });
         assert_eq!(archives[0], archives[1]);
-        // The time in gzip's header.
+        // The time in gzip's header is zero.
         assert_eq!(archives[0][4..8], [0; 4]);
     }
 }

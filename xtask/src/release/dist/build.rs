@@ -1,5 +1,5 @@
-//! The released programs. They depend only on the sources, the lock file and the two compilers: not on the folder of the
-//! sources and not on the machine's linker.
+//! The released programs. They depend only on the sources, the lock file and the two compilers, but not on the folder
+//! of the sources or the machine's linker.
 
 use std::{
     env, fs,
@@ -23,7 +23,7 @@ pub(super) enum Architecture {
 impl Architecture {
     pub(super) const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// Its name in images, its target of the compiler, and its machine in the header of a program
+    /// The name in images, the compiler's target, and the machine in the header of a program
     /// ([elf.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/elf-em.h)).
     const fn facts(self) -> (&'static str, &'static str, u16) {
         match self {
@@ -119,7 +119,7 @@ fn build(
     Ok(built)
 }
 
-/// Replaces paths of this machine by paths that are the same everywhere, and selects the toolchain's own linker.
+/// Maps paths of this machine to paths that are equal everywhere, and selects the toolchain's own linker.
 fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
     let home = |variable: &str, folder: &str| {
         let own = env::var_os(variable).map(PathBuf::from);
@@ -129,7 +129,7 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
         (Some(source.to_owned()), "/usher"),
         (home("CARGO_HOME", ".cargo"), "/cargo"),
         (home("RUSTUP_HOME", ".rustup"), "/rustup"),
-        // The last match counts, and this folder may be below the first.
+        // The last match wins, and this folder may be below the first.
         (Some(target_dir.to_owned()), "/target"),
     ];
     let remap = |(from, to): (Option<PathBuf>, &str)| {
@@ -140,7 +140,7 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
     flags
 }
 
-/// Whether a program is for this architecture and needs no other file: no interpreter, no library.
+/// Checks that a program is for this architecture and needs no other file: no interpreter, no library.
 fn check(program: &Path, architecture: Architecture) -> Result<()> {
     let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
     let shown = program.display();

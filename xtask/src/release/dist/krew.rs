@@ -9,7 +9,7 @@ use super::{VERSION, build::Architecture};
 use crate::workspace::root;
 
 const MANIFEST: &str = "deploy/krew/usher.yaml";
-/// Its name among the files of a release.
+/// The name of the manifest among the files of a release.
 const NAME: &str = "krew-usher.yaml";
 
 /// The name of an archive, without its extension.
@@ -76,7 +76,7 @@ mod tests {
         for word in ["DOCS", "DOWNLOAD", "VERSION", "SHA256_"] {
             assert!(!text.contains(word), "{word}: {text}");
         }
-        // The directory of documentation has the page.
+        // The folder of the documentation has the linked page.
         assert!(root().join("docs/kubectl.md").is_file());
     }
 }

@@ -1,7 +1,8 @@
 //! The packages in the programs, as a [CycloneDX 1.5](https://cyclonedx.org/docs/1.5/json/) document.
 //!
-//! It has the packages that cargo links into the programs, not those that only build or test them. Licences are from
-//! cargo's metadata, hashes from the lock file. Without a time and a random serial number it is the same everywhere.
+//! The document has the packages that cargo links into the programs, not those that only build or test them. Licences
+//! are from cargo's metadata, hashes from the lock file. Without a time and a random serial number, the document is the
+//! same everywhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,7 +59,7 @@ fn document() -> Result<Value> {
     }))
 }
 
-/// What cargo links for any architecture, and all packages.
+/// The packages that cargo links for any architecture, and all metadata.
 fn linked() -> Result<(BTreeSet<Id>, Metadata)> {
     let mut linked = BTreeSet::new();
     for architecture in Architecture::ALL {
@@ -80,7 +81,7 @@ pub(in crate::release) fn linked_packages() -> Result<Vec<Package>> {
     Ok(packages)
 }
 
-/// The packages that cargo links for a target. Procedural macros run in the compiler.
+/// The packages that cargo links for a target. Procedural macros are excluded: they run in the compiler.
 fn linked_for(target: &str) -> Result<BTreeSet<Id>> {
     let mut tree = cargo(["tree", "--locked", "--target", target, "--prefix", "none"]);
     tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]);
@@ -130,7 +131,7 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
         "purl": reference(id),
     });
     if let Some(licence) = &package.license {
-        // The old form of an expression has a slash for OR.
+        // The old form of a licence expression has a slash for OR.
         let expression = licence.replace('/', " OR ");
         component["licenses"] = json!([{ "expression": expression }]);
     }
@@ -183,7 +184,7 @@ mod tests {
         for name in ["usher-core", "usher-cni", "kube", "ring", "rustls", "nix"] {
             assert!(names.contains(name), "{name}");
         }
-        // Of tests, tools and the compiler.
+        // Packages of tests, tools and the compiler.
         for name in ["proptest", "tempfile", "xtask", "serde_derive", "cc"] {
             assert!(!names.contains(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Whether another build gives the same programs: from a copy of the sources in another folder, into another target
+//! Checks that another build gives the same programs: from a copy of the sources in another folder, with another target
 //! directory.
 
 use std::{
@@ -13,11 +13,11 @@ use usher_cluster::progress::{output, say};
 use super::build::{Architecture, Programs};
 use crate::workspace::root;
 
-/// The copy. Removed on drop.
+/// A copy of the working tree. Removed on drop.
 struct Copy(PathBuf);
 
 impl Copy {
-    /// The working copy as it is: what git has or would take.
+    /// Copies the working tree: all files that git tracks or would add.
     fn new() -> Result<Self> {
         let copy = Self(env::temp_dir().join(format!("usher-dist-{}", process::id())));
         let listed = output(
@@ -28,7 +28,7 @@ impl Copy {
         )?;
         for name in listed.split_terminator('\0') {
             let (from, to) = (root().join(name), copy.source().join(name));
-            // Deleted, and not committed yet.
+            // The file was deleted, but the deletion is not committed.
             if !from.is_file() {
                 continue;
             }
@@ -48,7 +48,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // What remains is in a temporary folder.
+        // On an error, the rest stays in a temporary folder.
         drop(fs::remove_dir_all(&self.0));
     }
 }

@@ -22,10 +22,10 @@ use crate::workspace::{cargo, root};
 const COMPILER: (&str, &str) = ("c++", "g++");
 
 const FLAGS: [&str; 6] = [
-    // The cfg by convention of libfuzzer-sys.
+    // The cfg that libfuzzer-sys defines by convention.
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
-    // Every edge.
+    // Counts every edge.
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",

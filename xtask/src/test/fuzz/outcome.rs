@@ -1,8 +1,8 @@
-//! The result of one target, by the output of libFuzzer.
+//! The result of one target, from the output of libFuzzer.
 
 use std::{process::ExitStatus, time::Duration};
 
-/// Lines of a failure to show.
+/// Number of lines to print for a failure.
 const SHOWN: usize = 12;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct Outcome {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
-    /// The file with the input; None where the program ended without one.
+    /// The file with the input; None if the program ended without one.
     pub(super) file: Option<String>,
     pub(super) output: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl Outcome {
     }
 }
 
-/// The number after a word of a line; `#` is at the start only.
+/// The number after a word of a line; `#` must be at the start.
 fn number_after(line: &str, word: &str) -> Option<u64> {
     let rest = match word {
         "#" => line.strip_prefix('#')?,

@@ -15,15 +15,15 @@ use usher_cluster::progress::say;
 use super::outcome::Outcome;
 use crate::workspace::{root, shown};
 
-/// Where every run starts.
+/// The corpus from which every run starts.
 const CORPUS: &str = "tests/fuzz/corpus";
-/// Names the target to the program.
+/// The variable with the target, for the program.
 const TARGET_VARIABLE: &str = "USHER_FUZZ_TARGET";
-/// An input that takes longer hangs.
+/// Time limit for one input; a longer run counts as a hang.
 const HANG_SECONDS: u64 = 5;
-/// With more memory, an input decides how much a decoder allocates.
+/// Memory limit: a decoder that needs more allocates as much as an input requests.
 const MEMORY_MIB: u64 = 512;
-/// Longer inputs repeat themselves and are slow.
+/// Limit of an input: longer ones are repetitive and slow.
 const MAX_INPUT: u64 = 16 * 1024;
 
 #[derive(Debug)]
@@ -31,11 +31,11 @@ pub(super) struct Session {
     pub(super) program: PathBuf,
     /// `target/fuzz`.
     pub(super) folder: PathBuf,
-    /// None for another seed each time.
+    /// None for a random seed.
     pub(super) seed: Option<u32>,
 }
 
-/// All targets. Each has a folder of the corpus, which a test checks.
+/// All targets, by the folders of the corpus. A test checks that each target has one.
 pub(super) fn targets() -> Result<Vec<String>> {
     let mut names = fs::read_dir(root().join(CORPUS))
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -47,7 +47,7 @@ pub(super) fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Time of one target in whole seconds, at least one: libFuzzer takes 0 for no limit.
+/// Time of one target in whole seconds, at least one: libFuzzer interprets 0 as no limit.
 pub(super) fn share(length: Duration, targets: usize, jobs: usize) -> Duration {
     let rounds = targets.div_ceil(jobs.max(1)).max(1);
     Duration::from_secs((length.as_secs() / rounds as u64).max(1))
@@ -116,7 +116,7 @@ impl Session {
         self.folder.join("log").join(target).with_extension("log")
     }
 
-    /// The output of a failure, and the commands that reproduce and keep it.
+    /// The output of a failure, with the commands that reproduce it and keep its input.
     pub(super) fn failure(&self, outcome: &Outcome) -> String {
         let Some(failure) = &outcome.failure else {
             return String::new();

@@ -1,4 +1,4 @@
-//! The faults, the expected behavior, and the tests that show it.
+//! The faults, the expected behavior, and the tests that prove it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -119,7 +119,7 @@ pub(crate) fn functions(text: &str) -> Vec<&str> {
     found
 }
 
-/// The matrix for the page: a row for each fault, in it the tests by program.
+/// The matrix for the page: a row for each fault, with its tests by program.
 pub(crate) fn table() -> Result<String> {
     let results = Results::load()?;
     let mut text =

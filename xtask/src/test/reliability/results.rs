@@ -1,4 +1,4 @@
-//! The results of tests, by the output of cargo.
+//! The results of tests, from the output of cargo.
 
 use std::{collections::BTreeMap, fs};
 
@@ -9,13 +9,14 @@ use super::Test;
 use crate::{test::verdict, workspace::root};
 
 const FILE: &str = "tests/faults-results.json";
-/// Packages with test programs. Cargo names the program and not its package, and two may have one of the same name.
+/// Packages with test programs. Cargo prints the program but not its package, and two packages may have programs of the
+/// same name.
 const PACKAGES: [&str; 2] = ["usher-tests", "usher-sys"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Results {
     pub(super) kernel: String,
-    /// By the names of tests.
+    /// Whether each test passed, by its name.
     passed: BTreeMap<String, bool>,
 }
 
@@ -48,7 +49,7 @@ fn program(line: &str) -> Option<(Option<String>, String)> {
 }
 
 impl Results {
-    /// Those of the last run; none without a run.
+    /// The results of the last run; empty without a run.
     pub(super) fn load() -> Result<Self> {
         let path = root().join(FILE);
         if !path.exists() {
@@ -63,7 +64,7 @@ impl Results {
         fs::write(root().join(FILE), text + "\n").with_context(|| format!("write {FILE}"))
     }
 
-    /// Reads the output of a run; the number of results in it.
+    /// Reads the output of a run. Returns the number of results in it.
     pub(super) fn read(&mut self, output: &str) -> usize {
         let mut current = None;
         let mut found = 0;
@@ -94,7 +95,7 @@ impl Results {
             .retain(|name, _| tests.iter().any(|test| test.name() == *name));
     }
 
-    /// How many passed, failed and did not run.
+    /// How many tests passed, failed and did not run.
     pub(super) fn counts(&self, tests: &[Test]) -> String {
         [
             (Some(true), "passed"),

@@ -16,14 +16,14 @@ use usher_tests::wait::FACTOR_VARIABLE;
 use super::suite::Suite;
 use crate::workspace::{root, target_dir};
 
-/// Modules for the machine's file system.
+/// Kernel modules that mount the machine's file system.
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 const INIT: &str = include_str!("init.sh");
-/// Directories that the init script mounts at.
+/// Mount points of the init script.
 const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
-/// How many times longer a test waits in a guest.
+/// Factor for the timeouts of tests in a guest.
 const SLOWER: u32 = 10;
-/// Start of the lines for the host.
+/// Prefix of output lines for the host.
 pub(super) const MARK: &str = "vm-suite";
 
 /// Boots a kernel, runs the suites one after the other and passes every line on. The guest has only its own network.
@@ -41,9 +41,9 @@ pub(super) fn run(
     let seconds = limit.as_secs().to_string();
     let mut emulator = Command::new("timeout");
     emulator.arg(&seconds).arg(&tools.emulator);
-    // Emulation, because a device for virtualization may exist and not work. One thread for both processors: with two, a
-    // guest's kernel sometimes dies at an int3 (QEMU 7.2, Linux 6.12). It has already restored the instruction of a jump
-    // label, and the other processor runs the old translation.
+    // Emulation, because a device for virtualization may exist and not work. One thread for both processors: with two,
+    // a guest's kernel sometimes crashes at an int3 (QEMU 7.2, Linux 6.12). It has already restored the instruction of
+    // a jump label, and the other processor runs the old translation.
     emulator.args(["-accel", "tcg,thread=single", "-cpu", "max"]);
     emulator.args(["-m", "3072", "-smp", "2", "-nodefaults", "-nographic"]);
     emulator.args(["-serial", "stdio", "-no-reboot"]);
@@ -126,7 +126,7 @@ fn names_below(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs every suite, also after one that fails, and powers off.
+/// Runs every suite, continues after a failure, and powers off.
 fn script(suites: &[Suite]) -> String {
     let mut script = format!(
         "echo\ncd {}\nexport HOME=/root CI=true {FACTOR_VARIABLE}={SLOWER} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
@@ -139,7 +139,7 @@ fn script(suites: &[Suite]) -> String {
             name = suite.name
         ));
     }
-    // The kernel powers off in another thread.
+    // Loop until the kernel has powered off, which another thread does.
     script.push_str("echo o > /proc/sysrq-trigger\nwhile :; do :; done\n");
     script
 }

@@ -1,4 +1,4 @@
-//! The results of suites, by the output of a guest.
+//! The results of suites, from the output of a guest.
 
 use super::guest::MARK;
 use crate::test::verdict;
@@ -7,7 +7,7 @@ use crate::test::verdict;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) suite: String,
-    /// None where the guest ended before the suite.
+    /// None if the guest ended before the suite.
     pub(super) code: Option<i32>,
     pub(super) passed: usize,
     /// Names of tests.
@@ -21,7 +21,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads a line; the outcome that ends with it.
+    /// Reads a line. Returns the outcome that the line completes.
     pub(super) fn read(&mut self, line: &str) -> Option<&Outcome> {
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();

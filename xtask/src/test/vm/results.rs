@@ -23,7 +23,7 @@ const CATEGORY: &str = "kernel";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Results {
-    /// By age.
+    /// Sorted by age.
     kernels: Vec<Kernel>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Results {
 struct Kernel {
     release: String,
     probes: Vec<Probe>,
-    /// None for the machine's own kernel, where `cargo xtask test` runs all suites.
+    /// None for the machine's own kernel, on which `cargo xtask test` runs all suites.
     suites: Vec<Suite>,
 }
 
@@ -99,7 +99,7 @@ impl Results {
         Ok(())
     }
 
-    /// Replaces the kernel of the machine before.
+    /// Replaces the entry without suites: the machine's own kernel.
     fn set_own(&mut self, release: &str, probes: Vec<Probe>) {
         self.kernels.retain(|kernel| !kernel.suites.is_empty());
         self.kernel(release).probes = probes;
@@ -121,7 +121,7 @@ impl Results {
         &mut self.kernels[place]
     }
 
-    /// Capabilities and suites, a column for each kernel.
+    /// The tables of capabilities and of suites, with a column for each kernel.
     pub(super) fn tables(&self) -> String {
         let mut titles: Vec<&str> = Vec::new();
         for probe in self.kernels.iter().flat_map(|kernel| &kernel.probes) {

@@ -1,4 +1,4 @@
-//! Test programs as cargo builds them. The guest runs them by the paths of the machine.
+//! Test programs that cargo has built. A guest runs them by their paths on the machine.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ pub(super) struct Suite {
     pub(super) command: Vec<String>,
 }
 
-/// Builds all programs; those of these names, each for the tests with one of `parts` in their names.
+/// Builds all programs. Returns the suites of these names, each limited to tests with one of `parts` in their names.
 pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     test::build()?;
     let programs = programs()?;
@@ -93,7 +93,7 @@ fn programs() -> Result<BTreeMap<String, PathBuf>> {
     Ok(programs)
 }
 
-/// The name of the target, after the folder of its package where that is not `tests`.
+/// The name of a suite: its target, after the folder of the package unless that is `tests`.
 fn name(manifest: &Path, target: &str) -> String {
     let folder = manifest.parent().and_then(Path::file_name);
     match folder.map(|folder| folder.display().to_string()) {

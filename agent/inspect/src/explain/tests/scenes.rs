@@ -1,9 +1,9 @@
 //! Pods from public issues and charts, as data: the spec, the kubelet's status, and the node's data. Each has one
 //! verdict and one cause.
 //!
-//! A container has the fields of its spec, and its state in `is`: `running SINCE`, `unready SINCE`, `ended START END
-//! CODE` or `waiting REASON`. `before` is its previous run, `START END CODE`. Times are seconds before the present. By
-//! default a pod belongs to a Job and has `restartPolicy: Never`.
+//! A container has the fields of its spec, and its state in `is`: `running SINCE`, `unready SINCE`,
+//! `ended START END CODE` or `waiting REASON`. `before` is its previous run, `START END CODE`. Times are seconds before
+//! the present. By default a pod belongs to a Job and has `restartPolicy: Never`.
 
 use std::collections::BTreeMap;
 
