@@ -109,7 +109,7 @@ fn two_hundred_removed_pods_leave_nothing() {
             if dice.below(2) == 0 {
                 pod.begin_removal();
             } else {
-                // From outside, all at once, as by a broken runtime.
+                // Kills the whole pod from outside at once, as a broken runtime does.
                 drop(std::fs::write(pod.cgroup().join("cgroup.kill"), "1"));
             }
         }
@@ -132,7 +132,7 @@ fn two_hundred_removed_pods_leave_nothing() {
         process::all_networks().intersection(&seen).count()
     });
 
-    // It still works, and does not log the errors for ever.
+    // The agent still works, and does not log the errors for ever.
     let before = complaints(&agent);
     quit(&agent, &node.run(&PodSpec::job("last")));
     assert_eq!(complaints(&agent), before, "{:#?}", agent.log().lines());

@@ -32,7 +32,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     signal(place, &id, effort.kills / 2, &mut with);
     node_selector(place, &json!({ "usher.test/agents": "none" }));
     found_within(PATIENCE, "the end of the agent", || {
-        // It fails if it finds none.
+        // `pgrep` fails if it finds no process.
         place.cluster.in_node(&["pgrep", "-x", "usher-agent"]).err()
     });
     signal(place, &id, effort.kills, &mut without);

@@ -42,7 +42,7 @@ impl Lives {
             pod.begin_removal();
             self.leaving.push_back((now + REST, pod));
         }
-        // Its removal had enough time, so this hardly waits.
+        // The pods had enough time for their removal, so this hardly waits.
         drop(due(&mut self.leaving, now));
     }
 

@@ -209,7 +209,7 @@ pub(super) fn programs() -> Vec<Program> {
             port: NO_PORT,
             steps: vec![term(&[])],
         },
-        // Before 1.23 SIGTERM ends it with 1.
+        // Before 1.23 SIGTERM ends pgbouncer with 1.
         Program {
             name: "pgbouncer",
             file: "pgbouncer",

@@ -104,7 +104,7 @@ impl Cluster {
         let facts = self.facts()?;
         let mut workers = self.workers()?;
         if self.first.node.init().is_none() {
-            // Their cables end in it.
+            // The cables of the other nodes end in the first node.
             for worker in &workers {
                 worker.node.remove()?;
             }

@@ -31,7 +31,7 @@ struct Ended(Cluster);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Its logs are needed after a failure; `cargo xtask test` removes it then.
+        // The logs of the cluster are needed after a failure; `cargo xtask test` removes the cluster then.
         if !thread::panicking() {
             self.0.down().unwrap();
         }

@@ -316,7 +316,7 @@ impl Agent {
 
     fn end(&mut self) {
         let holder = self.holder();
-        // It may have exited before.
+        // The process may have exited.
         drop(self.process.kill());
         drop(self.process.wait());
         // The agent's child exits on its own and closes the log, unless it is stopped.

@@ -88,7 +88,7 @@ impl Node {
         let ledger = Arc::new(Ledger::default());
         let (reader, events) = std::io::pipe().expect("descriptors are left");
         let follower = Arc::clone(&ledger);
-        // It ends when the node and all shims have closed the pipe.
+        // The thread ends when the node and all shims have closed the pipe.
         std::thread::spawn(move || follower.follow(reader));
         let node = Self {
             driver,

@@ -337,7 +337,7 @@ impl Pod {
 impl Drop for Pod {
     fn drop(&mut self) {
         self.begin_removal();
-        // It exits when it has removed the pod.
+        // The shim exits when it has removed the pod.
         drop(self.shim.wait());
         self.ledger.strike(&self.uid);
     }

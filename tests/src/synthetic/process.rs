@@ -98,7 +98,7 @@ impl Traced {
     /// Releases it. It may have been killed.
     pub fn release(self) {
         if ptrace::detach(self.0, None).is_err() {
-            // Its parent is notified of its death after its tracer.
+            // The tracer is notified of a thread's death before its parent.
             waitpid(self.0, Some(WaitPidFlag::__WALL)).ok();
         }
     }

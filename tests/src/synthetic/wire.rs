@@ -111,7 +111,7 @@ pub struct Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pids {
     Own,
-    /// That of this process, the pod's sandbox.
+    /// The pid namespace of this process, the pod's sandbox.
     Of(i32),
     Host,
 }

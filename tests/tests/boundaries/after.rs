@@ -58,7 +58,7 @@ pub(crate) fn the_end(scene: &Scene, place: &str) {
 /// Nothing of usher is left after the removal of the pods.
 pub(crate) fn all_is_well(scene: &Scene, agent: &Agent, place: &str) {
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
-    // It may have a request of its own.
+    // The agent may have a request in its own namespace.
     let own = process::network(i32::try_from(agent.pid()).unwrap());
     let what = format!("no descriptor of a pod's network, killed at {place}");
     eventually(&what, || {

@@ -69,7 +69,7 @@ pub(crate) struct Scene {
     renewed: bool,
     /// The agent was killed before it held the pod, and the sidecars already ran: the app starts as without usher.
     pub(crate) unheld: Cell<bool>,
-    /// Another app dies during the hold of its start.
+    /// Another app exits during the hold of its start.
     dies: bool,
     pub(crate) server: ApiServer,
     pub(crate) node: Node,

@@ -136,7 +136,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     assert!(startup.any(|line| line.unwrap().contains("listening on")));
     let capture = start(&node, &pod, &ours, &[]);
     inside(&pod, traffic);
-    // It is terminated at once, with packets in flight.
+    // The capture is terminated at once, with packets in flight.
     let (code, stderr) = capture.end(Signal::SIGINT);
     assert_eq!(code, Some(0), "{stderr}");
     eventually("the last packet in tcpdump's file", || has(&theirs, LAST));

@@ -207,12 +207,12 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
         })
     };
     let (stdout, stderr) = (all(Box::new(stdout)), all(Box::new(stderr)));
-    // On both streams.
+    // Waits for the end of both streams.
     let begun = Instant::now();
     for _ in 0..2 {
         end.recv_timeout(LONG.saturating_sub(begun.elapsed())).ok();
     }
-    // It may have exited by itself.
+    // The program may have exited.
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).ok();
     let code = child.wait().unwrap().code();
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());

@@ -51,8 +51,8 @@ fn ask(socket: &Path, method: &str, path: &str) -> String {
 /// A copy of a program that every user may run.
 fn public(program: &Path, directory: &Path) -> PathBuf {
     let copy = directory.join(program.file_name().unwrap());
-    // By another process: a child that another test forks meanwhile would inherit the file open for writing, and it could
-    // not be executed.
+    // Another process writes the copy. Otherwise a child that another test forks meanwhile would inherit the file open
+    // for writing, and the copy could not be executed.
     let copied = Command::new("cp").args([program, &copy]).status().unwrap();
     assert!(copied.success());
     fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();

@@ -67,7 +67,7 @@ fn rules_list_the_table_and_those_of_others() {
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert!(own.contains("\n\t"), "{own}");
     assert_eq!(yaml["table"]["text"], own);
-    // Without an agent as well.
+    // The command works without an agent as well.
     agent.kill();
     let again = json(&node, &["rules", "ruled"]);
     assert_eq!(again["table"]["text"], rules["table"]["text"]);
@@ -115,7 +115,7 @@ fn drift_is_reported_and_repaired() {
             "{damage:?}"
         );
     }
-    // It holds and releases as before.
+    // The table holds and releases as before.
     pod.tell("istio-proxy", "listen");
     agent.wait_for("hold-released", &pod.name());
     let none = answer(&node, &["rules", "ruled", "--diff"]);

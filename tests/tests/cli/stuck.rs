@@ -94,7 +94,7 @@ fn a_pod_that_is_gone_is_explained_by_the_decisions_about_it() {
         let start = "shop/gone-x7k2p: the pod is gone; the last decision about it, 3 min";
         assert!(ran.stdout.starts_with(start), "{given}: {ran:?}");
         assert!(ran.stdout.contains("waiting"), "{given}: {ran:?}");
-        // Of an older pod with the same name.
+        // This decision belongs to an older pod with the same name.
         assert!(!ran.stdout.contains("would-quit"), "{given}: {ran:?}");
     }
     assert_eq!(run(&node, &["explain", "absent"]).code, Some(4));

@@ -49,7 +49,7 @@ fn rbac_allows_exactly_four_verbs() {
     let may = |verb: &str, resource: &str, more: &[&str]| {
         let mut args = vec!["auth", "can-i", verb, resource, "-A", account];
         args.extend(more);
-        // It exits with 1 for "no".
+        // kubectl exits with 1 for "no".
         lab.cluster
             .kubectl(&args)
             .is_ok_and(|answer| answer.trim() == "yes")

@@ -126,7 +126,7 @@ impl<'lab> Forbidden<'lab> {
         let account = format!("--as=system:serviceaccount:{USHER}:{USHER}");
         until("the permission to be gone", || {
             let can = ["auth", "can-i", "get", "namespaces", &account];
-            // It fails if the answer is no.
+            // kubectl fails if the answer is no.
             lab.cluster.kubectl(&can).is_err().then_some(())
         });
         forbidden

@@ -128,7 +128,7 @@ pub(crate) fn each_was_quit_once(lab: &Lab, namespace: &str, pods: &[String]) {
         let (runs, decisions) = (runs_of[pod], &decided[pod]);
         let count = |decision: &str| decisions.get(decision).copied().unwrap_or_default();
         let each = |decision| (1..=runs).contains(&count(decision));
-        // Each exit of an app that the kubelet killed and restarted may finish the pod. A sidecar that exits before its
+        // An app that the kubelet killed and restarted may have finished its pod before. A sidecar that exits before its
         // response has no accepted request.
         let accepted = count("quit-accepted") <= runs;
         let well = each("pod-finished") && accepted && each("sidecar-ended");

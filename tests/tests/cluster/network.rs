@@ -85,7 +85,7 @@ fn network_installed_after_usher_gets_the_entry() {
     lab.remove_agent();
     let no_network = NoNetwork::new(primary(&lab.cluster));
     lab.apply();
-    // It is not ready: the Node's mode needs the plugin.
+    // The agent is not ready: the Node's mode needs the plugin.
     until("the agent to wait for a network", || {
         let waits = "found no network configuration for the CNI plugin; waiting for one";
         let log = lab.log();

@@ -95,7 +95,7 @@ fn survives(component: Component, [first, second]: [Signal; 2]) {
 /// The number of exited sidecars of a namespace, by the agent's timeline.
 fn ended(lab: &Lab, namespace: &str) -> usize {
     let root = lab.cluster.node_root().expect("the node is up");
-    // It may be replaced at this moment.
+    // The file may be replaced at this moment.
     let text = fs::read_to_string(root.join("run/usher/timeline.jsonl")).unwrap_or_default();
     let prefix = format!("\"pod\":\"{namespace}/");
     text.lines()

@@ -15,7 +15,7 @@ const PODS: usize = 4;
 /// Processes that use all their CPU time.
 const BUSY: usize = 4;
 
-/// One of them, in a session and so in a scheduling group of its own. It exits with its parent.
+/// One such process, in a session and so in a scheduling group of its own. It exits with its parent.
 struct Busy(Child);
 
 impl Busy {

@@ -177,7 +177,7 @@ fn event_queue_is_bounded_and_losses_are_reported() {
     assert_eq!(event["regarding"]["kind"], "Node");
 }
 
-/// It continues during a slow request.
+/// The agent continues during a slow request.
 #[test]
 fn decisions_do_not_wait_for_the_api_server() {
     let Some((node, server, agent)) = enforcing() else {

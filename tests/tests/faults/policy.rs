@@ -126,7 +126,7 @@ fn statuses_are_not_needed() {
     let never = node.run(&PodSpec::job("never"));
     let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
     finish_and_quit(&agent, &never);
-    // Only the code decides whether it is restarted.
+    // Only the exit code decides whether the app is restarted.
     if kernel::tells_codes() {
         finish_and_quit(&agent, &on_failure);
     }

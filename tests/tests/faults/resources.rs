@@ -68,7 +68,7 @@ struct Busy(Child);
 impl Busy {
     fn start() -> Self {
         let mut shell = Command::new("sh");
-        // Also if the test is killed.
+        // The shell ends even if the test is killed.
         shell.args(["-c", "while kill -0 $PPID; do :; done"]);
         Self(
             shell

@@ -42,7 +42,7 @@ fn assert_ended_in_time(agent: &Agent, pod: &str) {
         !decisions.iter().any(|decision| wrong.contains(decision)),
         "{decisions:?}"
     );
-    // Its cgroup may have been removed by then, too.
+    // The cgroup of the sidecar may have been removed by then.
     assert_eq!(ended["reason"], kernel::ended_as_asked(), "{ended}");
 }
 

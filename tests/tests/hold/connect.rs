@@ -151,7 +151,7 @@ fn captured_dns_query_is_held() {
     let spec = pod("resolves", app, mesh::resolver(Listen::OnCommand)).captured(rules);
     let pod = node.run(&spec);
     armed(&agent, &pod);
-    // Without a hold it would be refused within a millisecond.
+    // Without a hold the query would be refused within a millisecond.
     pod.wait_container("app");
     assert!(pod.end_so_far("app").is_none());
     ready(&pod);

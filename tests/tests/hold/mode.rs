@@ -4,7 +4,7 @@ use usher_tests::synthetic::{Agent, ApiServer, usher};
 
 use crate::{armed, has_table, holding, node, opened, ready_on_command, reason, refused};
 
-/// It is only logged at debug level.
+/// The decision is only logged at debug level.
 fn not_held(agent: &Agent) {
     agent.wait_metric("usher_decisions_total", "not-held", |count| count > 0.5);
 }

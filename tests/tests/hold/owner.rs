@@ -32,7 +32,7 @@ fn pod_deletes_its_table() {
     let pod = node.run(&ready_on_command("deletes"));
     armed(&agent, &pod);
     pod.filter("delete table inet usher\n");
-    // Its own retransmission finds no listener.
+    // The connection's next retransmission finds no listener.
     refused(&pod.visit("app"));
     connected(&node.run(&late("other")).visit("app"), 1);
 }

@@ -15,7 +15,7 @@ fn bomber(name: &str) -> PodSpec {
     hostile(name, Mischief::default().bomb(PROCESSES))
 }
 
-/// It ends with the pid namespace.
+/// The bomb ends with the pid namespace.
 #[test]
 fn in_a_pid_namespace_of_its_own() {
     let Some(node) = enforcing() else { return };

@@ -70,7 +70,7 @@ fn of_each_thread() {
     // The thread `host-file` is for kubelets with TLS only. Nothing listens here.
     node.kubelet().proxied_at("https://127.0.0.1:1".to_owned());
     let agent = Agent::start(&node);
-    // It drops its last capability, for its priority, when it starts to decide.
+    // The agent drops its last capability, for its priority, when it starts to decide.
     let main = format!("/proc/{}/status", agent.pid());
     eventually("the agent to decide", || {
         status(&main)["CapPrm"] & SYS_NICE == 0
@@ -110,7 +110,7 @@ fn of_the_holder() {
         .annotation("usher.dev/hold", "start");
     let _pod = node.create(&spec);
     let holder = agent.wait_holder(None);
-    // It drops each privilege after its last use.
+    // The holder drops each privilege after its last use.
     let main = format!("/proc/{}/status", holder.pid());
     eventually("the holder's rights", || {
         status(&main)["CapPrm"] == SYS_ADMIN

@@ -24,7 +24,7 @@ const EXPRESSIONS: usize = 40;
 const RULES: usize = 2_000;
 const APPS: usize = 5;
 const CONNECTIONS: usize = 4_000;
-/// Before the kernel gives up their SYNs.
+/// The deadline precedes the time at which the kernel gives up the SYNs.
 const CROWD_DEADLINE: Duration = Duration::from_secs(120);
 /// From the readiness of another pod's sidecar to the connection and its report.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);

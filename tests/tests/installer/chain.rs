@@ -174,13 +174,13 @@ fn fifty_installations_and_removals() {
         runtime.expect("add", &pod);
         let agent = host.start();
         host.wait_installed(&agent, LIST_FILE);
-        // It is older than the entry.
+        // The pod is older than the entry.
         runtime.expect("del", &pod);
         runtime.expect("add", &pod);
         assert_eq!(host.calls_without_agent(), round);
         agent.kill();
         host.uninstall("0s");
-        // It is newer than the removal of the entry.
+        // The pod is newer than the removal of the entry.
         runtime.expect("del", &pod);
         assert_eq!(host.text(LIST_FILE), list("bridge"));
     }

@@ -125,7 +125,7 @@ impl<'node> Host<'node> {
 /// Waits for a while, as a periodic writer does.
 pub(crate) fn pause(length: Duration) {
     let (_keeps_it_open, never) = mpsc::channel::<()>();
-    // It only ends by its timeout.
+    // The channel only ends by its timeout.
     never.recv_timeout(length).unwrap_err();
     thread::yield_now();
 }

@@ -82,7 +82,7 @@ fn replaced_before_a_delayed_quit() {
     pod.finish("app", 0);
     agent.wait_for("pod-finished", &pod.name());
     replace(&pod);
-    // It sends its request after its own second, which started later.
+    // The other sidecar gets its request after its own delay, which started later.
     let other = node.run(&PodSpec::job("other").annotation("usher.dev/quit-delay", "1s"));
     finish_and_quit(&agent, &other);
     assert!(is_untouched(&pod));

@@ -106,7 +106,7 @@ impl Stage {
 
     fn wipe(&self, files: &[&str]) {
         for file in files {
-            // It may not be written yet.
+            // The file may not be written yet.
             drop(std::fs::remove_file(self.node.run_dir().join(file)));
         }
     }

@@ -163,7 +163,7 @@ fn guests(dice: &mut Dice, hold: Option<Hold>, policy: RestartPolicy, twist: Twi
         let ready = hold.ready.map(|ready| u64::try_from(ready.as_millis()));
         return vec![Guest::Mesh(ready.and_then(Result::ok))];
     }
-    // Its listeners would be on the node's loopback.
+    // The listeners of the sidecars would be on the node's loopback.
     if twist == Twist::HostNetwork {
         return vec![Guest::IstioPortless];
     }

@@ -37,7 +37,7 @@ pub(crate) struct App {
     /// The duration of each run, and its exit code.
     pub(crate) lives: Vec<(Duration, u8)>,
     pub(crate) policy: Option<RestartPolicy>,
-    /// It is restarted after this code, whatever the policy.
+    /// It is restarted after this code, under every policy.
     pub(crate) again_after: Option<u8>,
 }
 

@@ -45,7 +45,7 @@ fn costs_the_hold_of_its_own_container_only() {
     let holder = agent.wait_holder(None);
     let refused = node.create(&unreadable("refused").policy(RestartPolicy::Always));
     assert_eq!(refused.ended(APP).code(), libc::EPERM);
-    // Other starts are held as usual, the next one and the earlier one.
+    // Other starts, earlier and later ones, are held as usual.
     meanwhile(&node, &agent, "next");
     assert!(!before.has_run(APP), "a start was released");
     denied(&agent, &refused);

@@ -49,7 +49,7 @@ fn hook_runs_as_early_as_possible() {
     ran_after_the_proxy(&pod);
 }
 
-/// It is in the pod's network, so its connections are held like the app's.
+/// The program is in the pod's network, so its connections are held like the app's.
 #[test]
 fn connections_of_an_exec_are_held() {
     let Some(node) = holding() else { return };

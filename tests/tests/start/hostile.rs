@@ -22,8 +22,8 @@ fn beside_proxy(node: &Node, app: ContainerSpec) -> Pod {
     node.create(&pod("odd").with(app).with(proxy()))
 }
 
-/// It starts although its proxy is not ready; its connection waits, and the starts
-/// of other containers are held as usual.
+/// The app starts although its proxy is not ready. Its connection waits, and the starts of other
+/// containers are held as usual.
 fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
     let odd = beside_proxy(node, app);
     odd.first_instruction(APP);
@@ -93,7 +93,7 @@ fn long_or_chunked_configuration() {
     }
 }
 
-/// Each is held, or reported as missed, and its connection waits.
+/// Each start is held, or reported as missed, and its connection waits.
 #[test]
 fn hundred_containers_at_once() {
     let Some(node) = holding() else { return };
@@ -131,7 +131,7 @@ fn hundred_containers_at_once() {
         }
     }
     nothing_is_held(&agent);
-    // That is reported when the ports are released.
+    // A missed start is reported when the ports are released.
     let reported = || pods.iter().map(|pod| count(&agent, "start-missed", pod));
     eventually("each miss to be reported", || {
         reported().sum::<usize>() == missed

@@ -57,7 +57,7 @@ fn start_is_held_only_when_enabled() {
     assert_eq!(count(&agent, "start-missed", &pod), 0);
 }
 
-/// Neither the sidecar, which all starts wait for, nor the containers before it.
+/// The sidecar, which all starts wait for, and the containers before it are not held.
 #[test]
 fn sidecar_and_init_containers_are_not_held() {
     let Some(node) = holding() else { return };
@@ -100,7 +100,7 @@ fn restarted_app_is_not_held_when_the_proxy_is_ready() {
     assert_eq!(count(&agent, "start-held", &pod), 1);
 }
 
-/// A listener makes it ready; nothing is captured.
+/// A listener makes the sidecar ready; nothing is captured.
 #[test]
 fn alongside_a_database_proxy() {
     let Some(node) = holding() else { return };
@@ -174,7 +174,7 @@ fn removed_while_held() {
     meanwhile(&node, &agent, "next");
 }
 
-/// As runc's init process does: one of its threads exits with 2.
+/// One thread of the held process exits with 2, as in runc's init process.
 #[test]
 fn signalled_while_held() {
     let Some(node) = holding() else { return };
@@ -190,7 +190,7 @@ fn signalled_while_held() {
     meanwhile(&node, &agent, "next");
 }
 
-/// Its next run is held again: the proxy is not ready yet.
+/// The app's next run is held again: the proxy is not ready yet.
 #[test]
 fn restarted_while_the_proxy_is_not_ready() {
     let Some(node) = holding() else { return };

@@ -20,7 +20,7 @@ fn released_before_the_probe_kills_it() {
         let app = app(APP).probe(Probe::http(kind, 6));
         let pod = node.create(&pod(&word.to_lowercase()).with(app).with(proxy()));
         held(&agent, &pod);
-        // It is reported beforehand.
+        // The limit is reported beforehand.
         for decision in ["hold-armed", "start-held"] {
             let limit = reason(&agent, decision, &pod);
             assert!(limit.contains(word), "{limit}");
@@ -28,7 +28,7 @@ fn released_before_the_probe_kills_it() {
         pod.first_instruction(APP);
         let why = release_reason(&agent, &pod);
         assert!(why.contains("limit"), "{why}");
-        // Its connection is still held.
+        // The connection of the app is still held.
         assert_eq!(count(&agent, "hold-released", &pod), 0);
         ready(&pod);
         connected(&pod.visit_so_far(APP, 1));

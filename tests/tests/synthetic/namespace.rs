@@ -127,7 +127,7 @@ fn own_machine() {
     assert_eq!(process::all_networks().len(), 1);
     assert!(std::process::id() < 50);
     let node = Node::new();
-    // It has its own loopback.
+    // The machine has its own loopback.
     let status = TcpListener::bind((Ipv4Addr::LOCALHOST, 15_020)).unwrap();
     let pod = node.run(
         &PodSpec::new("host-network")

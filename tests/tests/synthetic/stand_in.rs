@@ -57,7 +57,7 @@ impl Bench {
         for (port, line, expected) in requests {
             assert_eq!(ask(V4, *port, line, ""), Some(*expected), "{line}");
         }
-        // It must still run, to be ended by its usual signal.
+        // The sidecar must still run, to be ended by its usual signal.
         pod.signal(&name, Signal::SIGTERM);
         assert_eq!(pod.ended(&name).code(), 0);
         pod.wait_line(&name, "term ");

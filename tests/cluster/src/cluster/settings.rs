@@ -186,7 +186,7 @@ fn kube_proxy(state: &State, node: &str) -> Value {
     })
 }
 
-/// Only requests of service accounts, without the many of the system's own.
+/// Logs only the requests of service accounts, without the many requests of the system's own accounts.
 fn audit() -> Value {
     let system = [
         "system:serviceaccounts:kube-system",

@@ -181,7 +181,7 @@ impl State {
             return Ok(());
         }
         import()?;
-        // It replaced another image of the same name and tag.
+        // The image replaced another one of the same name and tag.
         let others = before
             .lines()
             .filter(|line| Path::new(line).file_name() != archive.file_name());

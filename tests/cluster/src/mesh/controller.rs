@@ -39,7 +39,7 @@ pub(super) fn run(cluster: &Cluster, pods: &Watch, over: &AtomicBool) -> Result<
         }
     }
     for mut kubectl in running {
-        // It may fail: the container ends during its response.
+        // The command may fail: the container ends during its response.
         kubectl.wait().context("wait for kubectl exec")?;
     }
     Ok(())

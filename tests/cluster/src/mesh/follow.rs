@@ -109,7 +109,7 @@ impl Sandboxes {
             if self.seen.contains(&bundle.file_name()) {
                 return None;
             }
-            // It does not exist at once.
+            // The file does not exist at once.
             let config = fs::read(bundle.path().join("config.json")).ok()?;
             let config: Value = serde_json::from_slice(&config).ok()?;
             self.seen.insert(bundle.file_name());

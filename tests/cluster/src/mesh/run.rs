@@ -218,7 +218,7 @@ impl Job<'_> {
         let mut unready = None;
         while !never.load(Ordering::Relaxed) {
             let began = SystemTime::now();
-            // It exits with 1, which is an error, if it was refused until the end of the slice.
+            // The command exits with 1, which is an error, if it was refused until the end of the slice.
             match self
                 .cluster
                 .in_node(&ask)

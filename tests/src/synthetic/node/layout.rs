@@ -165,7 +165,8 @@ pub fn scratch_parent() -> PathBuf {
 pub fn sweep() {
     let mut mounts: Vec<PathBuf> = cgroup2_mount().into_iter().collect();
     if !machine::is_own() {
-        // In a machine of its own these belong to the real machine, and so do the pids in the names.
+        // A test in a machine of its own leaves these alone: they, and the pids in their names,
+        // belong to the real machine.
         mounts.extend(mounts_of("cgroup"));
     }
     for path in mounts.iter().flat_map(|mount| leftovers(mount)) {
@@ -204,7 +205,7 @@ pub fn remove_cgroup(path: &Path) {
     }
     while path.exists() && started.elapsed() < CGROUP_LIMIT {
         remove_tree(path);
-        // Its processes are killed; their parents have to reap them.
+        // The processes are killed; their parents have to reap them.
         std::thread::yield_now();
     }
 }
@@ -215,7 +216,7 @@ fn kill_each(cgroup: &Path) {
     let pids = text.lines().filter_map(|line| line.parse().ok());
     // Processes of another pid namespace have pid 0 here, which is this group to kill(2).
     for pid in pids.filter(|pid| *pid > 0) {
-        // It may have exited.
+        // The process may have exited.
         kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
     }
 }

@@ -34,7 +34,7 @@ impl Inventory {
         let sockets = sockets(pid);
         let mut inventory = Self::default();
         for entry in names(&format!("/proc/{pid}/fd")) {
-            // It may be closed by now.
+            // The descriptor may be closed by now.
             let Ok(target) = fs::read_link(format!("/proc/{pid}/fd/{entry}")) else {
                 continue;
             };

@@ -48,7 +48,7 @@ pub struct Bulk {
 struct Situation {
     behaviour: Behaviour,
     bulk: Option<Bulk>,
-    /// It is silent after the next response.
+    /// The server is silent after the next response.
     once: bool,
     status_lag: Duration,
     /// The behaviour for each request so far.

@@ -15,7 +15,7 @@ fn node_sockets_are_not_attributed_to_a_host_network_pod() {
         return;
     }
     let Some(node) = enforcing() else { return };
-    // It belongs to this test, which is not in the pod.
+    // The listener belongs to this test, which is not in the pod.
     let _of_the_node = TcpListener::bind("127.0.0.1:7777").unwrap();
     let app = Holding::default()
         .listening("127.0.0.1:8080")

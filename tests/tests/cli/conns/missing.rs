@@ -61,7 +61,7 @@ fn without_the_kubelet_paths_are_unknown() {
         line.contains("the roles of the containers are not known"),
         "{line}"
     );
-    // Their names are known from their mounts.
+    // The names of the containers are known from their mounts.
     assert!(line.contains("app"), "{line}");
 }
 

@@ -114,7 +114,7 @@ impl<'lab> User<'lab> {
         }
         let text = text.trim();
         match text.strip_prefix("usher ") {
-            // On the node itself.
+            // The command runs on the node itself.
             Some(words) if !words.contains("--file") => {
                 format!("kubectl exec -n {USHER} ds/usher -- usher {words}")
             }

@@ -64,7 +64,7 @@ fn first_connection_succeeds_in_twenty_of_twenty_runs() {
     assert_eq!(outcomes.len(), SERIES);
     for outcome in &outcomes {
         served(outcome);
-        // None if it was requested to quit before the test saw it ready.
+        // There is no time if the proxy was requested to quit before the test saw it ready.
         let ready = outcome.proxy_ready_at;
         let is_late = ready.is_none_or(|at| at > outcome.app[0].main_at);
         assert!(is_late, "{outcome:#?}");

@@ -25,7 +25,7 @@ pub(super) fn run(lab: &'static Lab, rounds: usize) {
     lab.mode("observe");
     jobs(lab, &namespace, "seen");
     lab.decided(&namespace, "would-quit");
-    // Its app is refused: there is no hold.
+    // The app of this Job is refused: there is no hold.
     run_job(&lab.cluster, &Variant::new(Proxy::Last)).unwrap();
     remove_jobs(lab, &namespace);
     lab.mode("enforce");
@@ -34,7 +34,7 @@ pub(super) fn run(lab: &'static Lab, rounds: usize) {
         jobs(lab, &namespace, &format!("round-{round}"));
         wait(lab, AWAY);
     }
-    // Its app is released at the deadline, and refused.
+    // The app of this Job is released at the deadline, and refused.
     run_to_deadline(lab);
     lab.decided(&namespace, "gave-up");
     remove_jobs(lab, &namespace);

@@ -66,7 +66,7 @@ const KINDS: [Kind; 6] = [
 
 #[test]
 fn every_sidecar_ends_with_0_and_its_job_completes() {
-    // One at a time and nothing else, because the durations are compared.
+    // The sidecars run one at a time, without other pods, because the durations are compared.
     let Some(lab) = lab::alone() else {
         return;
     };

@@ -51,7 +51,7 @@ fn ends_in_order(lab: &Lab, namespace: &str) {
             .as_str()
             .unwrap()
     };
-    // In whole seconds, all in one format.
+    // The times are whole seconds in the same format, so they can be compared as text.
     assert!(finished(HELPER) <= finished(MESH));
 
     let decided = |decision: &str, name: &str| {

@@ -31,7 +31,7 @@ impl Table {
     }
 }
 
-/// Also after a failed later Job.
+/// Prints the table even if a later Job fails.
 impl Drop for Table {
     fn drop(&mut self) {
         // Past the test harness, which prints captured output of failed tests only. A write error does not matter.

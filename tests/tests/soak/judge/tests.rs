@@ -200,7 +200,7 @@ fn no_hold_past_its_deadline() {
     assert_eq!(pod(&held(Some(104), None), &[]), Vec::<String>::new());
     assert_eq!(pod(&held(None, Some(125)), &[]), Vec::<String>::new());
     assert_eq!(pod(&held(None, Some(135)), &[]).len(), 1);
-    // It hangs to the end.
+    // The connection waits until the end.
     assert_eq!(pod(&held(None, None), &[]).len(), 1);
     let mut never_ran = held(None, None);
     never_ran.visit.ran = None;

@@ -152,7 +152,7 @@ fn app_that_ends_by_itself_is_released() {
     assert!(line.contains("the app ended by itself"), "{line}");
 }
 
-/// Its sidecar lingers until the app has ended.
+/// The sidecar lingers until the app has ended.
 #[test]
 fn sidecar_lingers_beyond_the_time() {
     let spec = annotated(requested(), "usher.dev/linger", "true");

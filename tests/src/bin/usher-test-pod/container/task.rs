@@ -145,7 +145,7 @@ pub(crate) fn start(order: &Order, task: &Task, init: i32) -> Result<(), String>
         .open(task.snapshot.join(FIFO));
     match opened {
         Ok(mut fifo) => made(&task.snapshot, fifo.write_all(b"0")),
-        // It was killed before.
+        // The init process was killed before.
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(()),
         Err(error) => Err(format!("start: {error}")),
     }
@@ -162,7 +162,7 @@ pub(crate) fn write_pid(bundle: &Path, name: &str, pid: i32) -> Result<(), Strin
 /// Removes a bundle; false if its root is still in use.
 pub(crate) fn remove(order: &Order, task: &Task) -> bool {
     let root = bundle::root(&order.bundle);
-    // Other errors: it was never mounted, or is unmounted.
+    // Other errors: the root was never mounted, or is unmounted.
     if umount2(&root, MntFlags::empty()) == Err(Errno::EBUSY) {
         return false;
     }

@@ -46,7 +46,7 @@ pub(crate) fn init(command: &[String]) -> Result<(), String> {
     let (program, arguments) = command.split_first().ok_or("no command")?;
     let child = spawn(Command::new(program).args(arguments))?;
     let pid = i32::try_from(child.id()).expect("pids are small");
-    // It is also the parent of orphaned processes.
+    // Pid 1 is also the parent of orphaned processes.
     loop {
         match wait().map_err(|error| format!("wait: {error}"))? {
             WaitStatus::Exited(ended, 0) if ended.as_raw() == pid => return Ok(()),

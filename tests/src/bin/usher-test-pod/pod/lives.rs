@@ -136,7 +136,7 @@ impl Lives {
         for life in self.lives.drain(..) {
             let status = match life.init {
                 Some(init) => self.strays.remove(&init),
-                // It was killed before it could identify itself.
+                // The container was killed before it could print its pid.
                 None => life.stage_status.filter(|_| life.silent).map(killed_early),
             };
             match status {

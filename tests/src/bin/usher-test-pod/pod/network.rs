@@ -70,7 +70,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Some(holder) = &mut self.holder {
-            // It exits when its standard input closes; the shim reaps it.
+            // The holder exits when its standard input closes; the shim reaps it.
             drop(holder.stdin.take());
         }
     }

@@ -183,7 +183,7 @@ fn announce(sandbox: &Sandbox, order: &Order, outside: &Outside) {
 }
 
 fn begin(order: Order) -> Result<Life, String> {
-    // With a task, its first process does both.
+    // With a task, the container's first process does both.
     if order.task.is_none() {
         bundle::open(&order.bundle, &order.root)?;
         bundle::make_cgroups(&order)?;

@@ -38,7 +38,7 @@ pub(crate) fn run(sidecar: Sidecar) -> ExitCode {
     if signals.thread_block().is_err() {
         return ExitCode::from(BROKEN);
     }
-    // Its standard input is open for as long as this process lives.
+    // The child's standard input is open for as long as this process lives.
     let child = sidecar.child.as_ref().map(proxy::start).transpose();
     if let Err(reason) = &child {
         say(&format!("failed {reason}"));

@@ -124,7 +124,7 @@ fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
     assert_eq!(stage.take_hold(), [ARM, not]);
     stage.armed();
     assert_eq!(stage.take_hold()[1], ARMED);
-    // It is reported once.
+    // The missing hold is reported once.
     stage.list();
     assert_eq!(stage.take_hold(), [""; 0]);
 }

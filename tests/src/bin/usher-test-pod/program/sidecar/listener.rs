@@ -126,7 +126,7 @@ fn send(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
                 format!("HTTP/1.1 307 Synthetic\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
             return stream.write_all(text.as_bytes());
         }
-        // It may have no body.
+        // A response with status 204 has no body.
         Answer::Status(204) => return stream.write_all(b"HTTP/1.1 204 Synthetic\r\n\r\n"),
         Answer::Status(code) => (*code, "text/plain", "ok"),
         Answer::Json(body) => (200, "application/json", body.as_str()),
@@ -145,7 +145,7 @@ fn reset(stream: TcpStream) {
         l_onoff: 1,
         l_linger: 0,
     };
-    // Without it the connection is closed normally, which is nearly the same.
+    // Without the option the connection is closed normally, which is nearly the same.
     setsockopt(&stream, sockopt::Linger, &at_once).ok();
     drop(stream);
 }

@@ -103,7 +103,7 @@ fn start_whose_container_ends() {
     stage.reported("a", "app", released(40));
     let went = "start-released: the container ended while its start was held; its start was held for 40 ms";
     assert_eq!(stage.take_hold(), [went]);
-    // Its next run is held as well.
+    // The app's next run is held as well.
     stage.reported("b", "app", StartResult::Marked);
     stage.start("app", "b");
     stage.reported("b", "app", StartResult::Held);

@@ -30,7 +30,7 @@ fn a_missed_start_is_reported_at_the_release() {
     };
     stage.reported("a", "app", ran(true));
     assert_eq!(stage.take_hold(), [missed]);
-    // It is reported once.
+    // The missed start is reported once.
     stage.reported("a", "app", ran(true));
     assert_eq!(stage.take_hold(), [""; 0]);
     // Starts that have not run yet are not reported either, with or without a process.
