@@ -65,7 +65,7 @@ pub(crate) struct Args {
     layout: Option<Layout>,
 }
 
-/// What this run tests.
+/// The tests that this run selects.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     all: bool,

@@ -117,7 +117,7 @@ fn full_command() -> clap::Command {
         .bin_name("kubectl usher")
 }
 
-/// What to run, and where.
+/// The command to run, and its target.
 #[derive(Debug)]
 struct Request {
     cluster: ClusterArgs,

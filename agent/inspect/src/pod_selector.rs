@@ -8,7 +8,7 @@ pub struct Candidate {
     pub uid: String,
     /// `namespace/name`; None if it is not known.
     pub name: Option<String>,
-    /// IP addresses, as far as they are known.
+    /// The known IP addresses.
     pub ips: Vec<IpAddr>,
     /// IDs of the containers, including the sandbox.
     pub containers: Vec<String>,

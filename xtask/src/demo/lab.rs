@@ -25,7 +25,7 @@ pub(super) const NAMESPACE: &str = "default";
 const SIDECAR: &str = "istio-proxy";
 /// Longer than any expected event takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long the agent observes a Job: one that completes does so within 3 or 4 s.
+/// How long the agent observes a Job. A Job that completes takes 3 or 4 s.
 const WATCHED: Duration = Duration::from_secs(6);
 const POLL: Duration = Duration::from_millis(100);
 

@@ -25,7 +25,7 @@ const ADDRESS: usize = 1;
 const STATE: usize = 3;
 const INODE: usize = 9;
 
-/// The listening ports, each with the containers that listen there as far as they are known.
+/// The listening ports, each with the known containers that listen there.
 pub(crate) fn listeners(proc: &ProcRoot, target: &Target) -> BTreeMap<u16, Vec<String>> {
     let sockets = target
         .running()

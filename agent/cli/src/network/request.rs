@@ -138,7 +138,7 @@ async fn request(args: &Args, global: &Global) -> Result<Exit, Failure> {
     Ok(report(&response, &ended))
 }
 
-/// Reports what is wrong with a response.
+/// Reports the defect of a response.
 fn report(response: &Response, ended: &Ended) -> Exit {
     match (ended, response.status()) {
         (Ended::Whole, Some(status)) if status < 400 => Exit::Success,

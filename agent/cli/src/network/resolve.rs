@@ -76,7 +76,7 @@ async fn resolve(args: &Args, global: &Global) -> Result<Resolution, Failure> {
     resolver.resolve(&args.name, args.timeout).await
 }
 
-/// The exit code for what was found.
+/// The exit code for a resolution.
 pub(super) fn exit_of(resolution: &Resolution) -> Exit {
     if !resolution.addresses.is_empty() {
         Exit::Success

@@ -65,7 +65,7 @@ pub enum Protocol {
 }
 
 impl Summary {
-    /// Parses the headers as far as they were captured.
+    /// Parses the captured part of the headers.
     pub fn of(packet: &Packet<'_>) -> Self {
         let header = Link::of(packet.hardware).header();
         let bytes = packet.bytes.get(header..).unwrap_or(&[]);

@@ -88,7 +88,7 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     pub cause: Cause,
-    /// The error as a text for people.
+    /// The error as display text.
     pub error: String,
 }
 

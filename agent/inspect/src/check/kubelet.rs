@@ -34,7 +34,7 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub cause: Cause,
-    /// The error as a text for people.
+    /// The error as display text.
     pub error: String,
 }
 

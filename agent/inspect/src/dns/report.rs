@@ -20,7 +20,7 @@ pub struct Resolution {
     pub resolver: Resolver,
     /// The result; empty if the name could not be resolved.
     pub addresses: Vec<IpAddr>,
-    /// Where the addresses are from; None without addresses.
+    /// The origin of the addresses; None without addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     pub time_us: u64,

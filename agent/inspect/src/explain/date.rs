@@ -25,7 +25,7 @@ pub fn clock(at_ms: u64) -> String {
     write(at_ms).get(11..19).unwrap_or_default().to_owned()
 }
 
-/// A time for people: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
+/// A duration as display text: `340 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`.
 pub fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {

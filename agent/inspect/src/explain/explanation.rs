@@ -25,7 +25,7 @@ use super::{
     verdict,
 };
 
-/// What a pod is, what happened in it, its state, what is wrong with it, and what would change it.
+/// A pod's metadata, timeline, state and findings, and the changes that would affect it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {

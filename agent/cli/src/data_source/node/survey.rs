@@ -55,7 +55,7 @@ pub(crate) struct Survey {
     pub(crate) documents: BTreeMap<PodUid, String>,
     /// Addresses of pods, from the kubelet's list.
     pub(crate) ips: BTreeMap<String, Vec<IpAddr>>,
-    /// The modes of this node, as far as the agent saved them.
+    /// The modes of this node that the agent saved, if any.
     pub(crate) modes: Option<NodeModes>,
     /// Data that could not be read and may be missing.
     pub(crate) gaps: Vec<String>,
@@ -176,7 +176,7 @@ impl Survey {
     }
 }
 
-/// The cgroups and processes of all pods, and what could not be read.
+/// The cgroups and processes of all pods, and the gaps.
 fn walk(proc: &ProcRoot, root: &Path) -> Result<(Vec<Seen>, Vec<String>), cgroup::Error> {
     let mut gaps = Vec::new();
     let mut seen = Vec::new();

@@ -62,7 +62,7 @@ impl Output {
     /// Prints the incomplete last line.
     pub(super) fn end(&mut self) -> io::Result<()> {
         if !self.line.is_empty() {
-            // A prompt must start on a new line; a file must have what the server sent.
+            // A prompt must start on a new line; a file must equal the server's response.
             self.line(if self.is_terminal { "\n" } else { "" })?;
         }
         self.flush()

@@ -1,4 +1,4 @@
-//! One query to one server: a datagram, then a TCP connection where the reply does not fit into a datagram.
+//! One query to one server: a datagram, then a TCP connection if the reply does not fit into a datagram.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},

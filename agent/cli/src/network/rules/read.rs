@@ -93,7 +93,7 @@ fn refused(error: &nft::NftError) -> Failure {
     Failure::refused(format!("{}{hint}", chain(error)))
 }
 
-/// The tables of iptables-legacy, as far as the kernel lists them.
+/// The tables of iptables-legacy that the kernel lists.
 fn legacy(node: &Node, target: &Target) -> Vec<String> {
     let mut inits = target.running();
     let names = inits.find_map(|container| {

@@ -134,7 +134,7 @@ fn has_plugins(bin: &Path) -> bool {
     fs::read_dir(bin).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(executable)))
 }
 
-/// The network configurations; None where no plugin is to be installed.
+/// The network configurations; None if no plugin is to be installed.
 pub(super) fn network(
     settings: Option<&Settings>,
     status: Option<&Status>,

@@ -1,4 +1,4 @@
-//! Collects files of the node and data of `/proc`, which people read and commands do not.
+//! Collects files of the node and data of `/proc`. They are for people; no command reads them.
 
 use std::{
     fs,

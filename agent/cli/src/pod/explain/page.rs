@@ -20,7 +20,7 @@ pub(crate) struct Diagnosis {
     name: String,
     verdict: Verdict,
     findings: Vec<Finding>,
-    /// What could not be inspected.
+    /// Data that could not be read.
     unseen: Vec<String>,
 }
 

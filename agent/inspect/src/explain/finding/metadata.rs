@@ -1,8 +1,8 @@
 //! A proxy that waits for a cloud's metadata server.
 //!
-//! At their start pilot-agent and some database proxies query 169.254.169.254 to detect their cloud. Where the network
-//! drops these packets instead of rejecting them, each query lasts until its timeout: 2 s were measured for pilot-agent.
-//! The evidence is a connection of the sidecar that has sent a SYN and has no reply.
+//! At their start, pilot-agent and some database proxies query 169.254.169.254 to detect their cloud. If the network
+//! drops these packets instead of rejecting them, each query lasts until its timeout: 2 s were measured for
+//! pilot-agent. The evidence is a connection of the sidecar that has sent a SYN and has no reply.
 
 use std::net::{IpAddr, Ipv4Addr};
 

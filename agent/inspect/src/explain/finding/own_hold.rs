@@ -87,7 +87,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     ))
 }
 
-/// The setting that enables Istio's hold: the pod's annotation, or the mesh's, as far as the injector records it.
+/// The setting that enables Istio's hold: the pod's annotation, or the mesh's, if the injector records it.
 fn wanted(case: &Case<'_>, proxy: &Container) -> Option<(String, String)> {
     let parse = |text: &str| serde_saphyr::from_str::<ProxyConfig>(text).ok()?.hold;
     let annotated = case.facts.annotation(CONFIG);

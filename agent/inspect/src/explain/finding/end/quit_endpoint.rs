@@ -1,4 +1,4 @@
-//! A sidecar without a quit endpoint, in a pod whose work ends.
+//! A sidecar without a quit endpoint, in a pod that finishes.
 //!
 //! usher then takes the next step of the recipe, usually a signal. The finding is a hint if that step ends the sidecar
 //! with 0, and an error once the sidecar has outlived its steps. Consul's endpoint cannot be disabled.
