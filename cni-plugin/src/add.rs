@@ -1,4 +1,4 @@
-//! ADD: passes the previous plugin's result on, whatever the agent replies.
+//! ADD: passes the previous plugin's result on, independent of the agent's reply.
 
 use std::panic;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(call: &Call) -> Result<String, Failure> {
             details: "no prevResult: usher-cni must follow another plugin in a list".to_owned(),
         });
     };
-    // A defect of the plugin must not fail the pod. The panic handler writes the location to stderr.
+    // A bug in the plugin must not fail the pod. The panic handler writes the location to stderr.
     if panic::catch_unwind(|| report(call, &conf)).is_err() {
         Log::of(&conf).write("started a pod unheld: panic, see stderr");
     }

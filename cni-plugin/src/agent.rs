@@ -1,5 +1,5 @@
-//! One request to the agent on a Unix socket of type SOCK_SEQPACKET
-//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)), with a namespace by SCM_RIGHTS, and one reply.
+//! One request with a namespace (SCM_RIGHTS) to the agent, and one reply, on a Unix socket of type SOCK_SEQPACKET
+//! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)).
 //!
 //! The kernel bounds every wait. SO_SNDTIMEO also covers a connect to a listener with a full backlog, such as a stopped
 //! agent.
@@ -23,7 +23,7 @@ use nix::{
 };
 use usher_core::cni::protocol::{InvalidMessage, LONGEST_MESSAGE, Reply};
 
-/// The kernel reads a timeout of zero as none.
+/// The kernel interprets a timeout of zero as none.
 const SHORTEST: Duration = Duration::from_micros(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ impl Exchange<'_> {
         })?;
         let mut reply = [0; LONGEST_MESSAGE];
         let length = self.with_timeout("recv", &socket, || {
-            // With MSG_TRUNC the length is that of the whole message, even if it does not fit.
+            // With MSG_TRUNC the kernel returns the length of the whole message, even if it does not fit.
             recv(socket.as_raw_fd(), &mut reply, MsgFlags::MSG_TRUNC)
         })?;
         if length == 0 {
@@ -97,7 +97,7 @@ impl Exchange<'_> {
         Ok(Reply::decode(reply)?)
     }
 
-    /// Makes a call that may block, within the remaining time.
+    /// Makes a blocking call within the remaining time.
     fn with_timeout<T>(
         &self,
         name: &'static str,

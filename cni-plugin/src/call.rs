@@ -23,7 +23,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The call that this process was started for. A variable that is not UTF-8 counts as unset.
+    /// The input of this process. A variable that is not UTF-8 counts as unset.
     pub(crate) fn of_process() -> Self {
         let variable = |name: &str| {
             let text = env::var_os(name).map(OsString::into_string);

@@ -1,4 +1,4 @@
-//! One line for each problem: on stderr, which not every runtime shows, and in a file of bounded size.
+//! Logs each problem in one line: on stderr, which not every runtime records, and in a file of bounded size.
 //!
 //! Logging must not fail a pod, so no function of [`Log`] returns an error.
 
@@ -35,7 +35,7 @@ impl<'a> Log<'a> {
     /// Writes a line to stderr and the file.
     pub(crate) fn write(&self, text: &str) {
         let line = line(SystemTime::now(), text);
-        // The reader of stderr may have closed it.
+        // Fails if the runtime has closed stderr.
         drop(io::stderr().write_all(line.as_bytes()));
         if let Some(file) = self.file {
             drop(append(file, &line));
@@ -68,7 +68,7 @@ fn line(now: SystemTime, text: &str) -> String {
     format!("{now} usher-cni[{}]: {text}\n", std::process::id())
 }
 
-/// The log is in the agent's directory, which does not exist before the first agent after a boot.
+/// Appends a line. The log is in the agent's directory, which does not exist before the first agent after a boot.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     match append_existing(path, line) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -81,8 +81,8 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     }
 }
 
-/// Several plugins may write at once. A line is one write at the end of the file; if two of them rename the file at the
-/// same time, lines are lost and nothing else.
+/// Several plugins may write at once. A line is one write at the end of the file. If two plugins rename the file at the
+/// same time, only lines are lost.
 fn append_existing(path: &Path, line: &str) -> io::Result<()> {
     let mut file = open(path)?;
     if file.metadata()?.len() + line.len() as u64 > LONGEST_FILE {
@@ -92,7 +92,7 @@ fn append_existing(path: &Path, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
-/// Refuses links, and pipes, which may block.
+/// Opens the file. Rejects links, and pipes, which may block.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut options = OpenOptions::new();

@@ -2,8 +2,8 @@
 //!
 //! It is the last plugin in the node's CNI list and changes nothing: ADD prints the previous plugin's result byte for
 //! byte. Before that it sends the agent one message with the pod's network namespace and waits for a bounded time, so
-//! that the hold exists before the first container. Any problem is a line in a log, and the pod starts unheld. Only a
-//! call without a result to pass on is rejected.
+//! that the hold exists before the first container. A problem is logged in one line, and the pod starts unheld. Only a
+//! call without a result to pass on fails.
 //!
 //! Interface: [CNI 0.3.1 to 1.1.0](https://www.cni.dev/docs/spec/). Minimum kernel: any (SOCK_SEQPACKET and
 //! SCM_RIGHTS on Unix sockets are older than Linux 3.10).
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 fn answer(call: &Call) -> Result<String, Failure> {
     match call.verb.as_deref() {
         Some("ADD") => add::run(call),
-        // The plugin keeps no state, and a removal must never fail.
+        // The plugin keeps no state, and DEL must never fail.
         Some("DEL") => Ok(String::new()),
         Some("CHECK" | "GC" | "STATUS") => {
             Conf::read(call.stdin()?)?;
@@ -58,7 +58,7 @@ fn answer(call: &Call) -> Result<String, Failure> {
     }
 }
 
-/// The runtime's CNI version; the newest one if it names none.
+/// The runtime's CNI version, or the newest one if it sends none.
 fn version(call: &Call) -> String {
     let conf = call.stdin().ok().and_then(|text| Conf::read(text).ok());
     conf.map_or_else(

@@ -1,4 +1,4 @@
-//! The pod's network namespace, opened by the path from the runtime, so that the agent need not trust a path.
+//! The pod's network namespace. The plugin opens the path from the runtime, so that the agent need not trust a path.
 
 use std::{
     fs::{File, OpenOptions},
@@ -22,7 +22,7 @@ const OWN: &str = "/proc/thread-self/ns/net";
 #[derive(Debug)]
 pub(crate) struct Netns(OwnedFd);
 
-/// There is no namespace of a pod.
+/// There is no pod namespace to pass on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("opening {path}")]
@@ -34,7 +34,7 @@ pub(crate) enum Error {
 }
 
 impl Netns {
-    /// Opens a namespace. A pipe or a device at the path does not block.
+    /// Opens a namespace. The open does not block on a pipe or a device.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),

@@ -1,11 +1,11 @@
 //! Drops capabilities ([capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html)).
 //!
-//! A runtime starts the plugin with its own capabilities. The plugin only opens a namespace and a socket, and stays root,
-//! which owns the files and the socket.
+//! A runtime starts the plugin with the runtime's own capabilities. The plugin only opens a namespace and a socket. It
+//! stays root, which owns the files and the socket.
 
 use caps::{CapSet, Capability, CapsHashSet, errors::CapsError};
 
-/// For a namespace path below `/proc/PID` of the sandbox.
+/// Required for a namespace path below `/proc/PID` of the sandbox.
 const NEEDED: Capability = Capability::CAP_SYS_PTRACE;
 
 /// Capabilities could not be dropped.
@@ -16,10 +16,10 @@ pub(crate) struct Error {
     source: CapsError,
 }
 
-/// Drops all capabilities but one for good. The process has no other thread and executes no other program.
+/// Permanently drops all capabilities but one. The process has no other thread and executes no other program.
 ///
 /// # Errors
-/// [`Error`]; the process keeps capabilities that it does not need then.
+/// [`Error`]; the process then keeps capabilities that it does not need.
 pub(crate) fn drop_unneeded() -> Result<(), Error> {
     let failed = |set| move |source| Error { set, source };
     let had = caps::read(None, CapSet::Permitted).map_err(failed("permitted"))?;

@@ -2,7 +2,7 @@
 
 use kube::{Client, Config};
 
-/// A client with the credentials of the pod or of the kubeconfig. It never retries: its callers have their own backoff.
+/// A client with the credentials of the pod or of the kubeconfig. It never retries, because its callers have a backoff.
 pub async fn client() -> anyhow::Result<Client> {
     let config = Config::infer().await?;
     Ok(without_retry(config)?)

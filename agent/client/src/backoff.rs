@@ -1,8 +1,8 @@
-//! Times of retries: the first at once, the following ones later and later while another process undoes the change.
+//! Times of retries: the first is immediate. Later ones have growing delays while another process undoes the change.
 
 use std::time::{Duration, Instant};
 
-/// Between the first attempt and the second. Each further delay is twice as long, up to the second value.
+/// Delay between the first two attempts. Each further delay is twice as long, up to the second value.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 /// A change that lasted this long resets the delay.
@@ -40,7 +40,7 @@ impl Backoff {
         self.due = None;
     }
 
-    /// No attempt is needed any more.
+    /// Ends the attempts: the change is in place.
     pub fn rest(&mut self) {
         self.due = None;
     }

@@ -1,7 +1,7 @@
-//! Removes everything that usher has on a node, with and without an agent. [`usher_core::cleanup`] has the order, and the
-//! dependencies between the things.
+//! Removes everything that usher has on a node, with and without an agent. [`usher_core::cleanup`] defines the order
+//! and the dependencies.
 //!
-//! A thing that cannot be removed is reported, and the others are removed all the same.
+//! A failed removal is reported, and the others continue.
 
 mod run_files;
 mod tables;
@@ -20,21 +20,21 @@ use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
 
 use crate::{error_chain::chain, install::removal, run_dir};
 
-/// How long pods that are starting or ending may still call the plugin.
+/// How long the runtime may still call the plugin for pods that are starting or ending.
 pub const LINGER: Duration = Duration::from_secs(5);
 /// The advice where a place cannot be read.
 const LOOK: &str = "run this as root on the node itself";
 
-/// Where usher may have installed something.
+/// Places where usher may have installed files.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub conf_dirs: Vec<PathBuf>,
     pub bin_dirs: Vec<PathBuf>,
     pub run_dir: PathBuf,
-    /// The plugin's log, where it is not in the run directory.
+    /// Path of the plugin's log, which may be outside the run directory.
     pub log: PathBuf,
     pub proc: ProcRoot,
-    /// Between the removal of the entry and the removal of the binary.
+    /// Delay between the removals of the entry and of the binary.
     pub linger: Duration,
 }
 
@@ -75,7 +75,7 @@ pub fn look(places: &Places) -> Vec<Found> {
     found
 }
 
-/// Removes everything that can be removed, and reports what a second look finds.
+/// Removes everything that can be removed. Then looks again, and reports what remains.
 pub fn clean(places: &Places) -> Report {
     let mut cleaning = Cleaning::new(look(places));
     while let Some(step) = cleaning.step() {
@@ -97,7 +97,7 @@ fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
         }
         Thing::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
         Thing::Directory(path) => run_files::remove_directory(path),
-        // The plan has no step for these.
+        // The plan contains no step for these.
         Thing::Unseen(_) | Thing::Foreign(_) => Err("it is not usher's to remove".to_owned()),
     }
 }
@@ -106,10 +106,10 @@ fn unseen(what: &str, error: &dyn std::error::Error) -> Found {
     Found::stuck(Thing::Unseen(what.to_owned()), chain(error), LOOK)
 }
 
-/// The host's own network namespaces, where usher has no table.
+/// The host's own network namespaces, in which usher has no table.
 fn of_host(proc: &ProcRoot) -> Vec<usher_core::base::id::NetnsId> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    // Some machines hide their first process even from root. This process is on the host, or shares its network.
+    // Some machines hide pid 1 even from root. This process is on the host, or shares its network.
     let first = Netns::of_process(proc, Pid(1));
     let found = first.or_else(|_hidden| Netns::of_process(proc, Pid(own)));
     found.iter().map(Netns::id).collect()

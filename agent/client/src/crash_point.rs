@@ -1,11 +1,11 @@
-//! Crash points: places at which a test stops the agent, to kill it exactly there.
+//! Crash points: places at which a test stops the agent, in order to kill it there.
 //!
-//! Only a build with the feature `boundaries` has them, and it is for tests alone. In other builds [`reach`] is empty.
-//! Such a build reads two variables: `USHER_BOUNDARY` is a crash point, as `before:arm`, or `before:arm#3` for its third
-//! time; `USHER_BOUNDARY_FILE` is a file to create there. Then the thread stops the whole process by a `SIGSTOP` to
-//! itself, so that it executes no further instruction.
+//! Only a build with the feature `boundaries`, for tests, has them. In other builds [`reach`] is empty. A test sets two
+//! variables: `USHER_BOUNDARY` is a crash point, such as `before:arm`, or `before:arm#3` for the third time;
+//! `USHER_BOUNDARY_FILE` is a file to create there. Then the thread stops the whole process by a `SIGSTOP` to itself,
+//! so that it executes no further instruction.
 
-/// The thread reaches a crash point. `of` is its subject, and may be empty.
+/// Marks a crash point. `of` is its subject, and may be empty.
 #[cfg(not(feature = "boundaries"))]
 #[inline]
 pub const fn reach(_place: &str, _of: &str) {}
@@ -32,7 +32,7 @@ mod stop {
     const PLACE: &str = "USHER_BOUNDARY";
     const FILE: &str = "USHER_BOUNDARY_FILE";
 
-    /// How often the crash point was reached.
+    /// Number of times that the crash point was reached.
     static TIMES: AtomicU32 = AtomicU32::new(0);
 
     /// The variables that a child process needs for its own crash points.
@@ -55,7 +55,7 @@ mod stop {
         }
         let made = env::var(FILE).map(File::create_new);
         tracing::debug!(?made, "stopping here");
-        // If that fails, the test reaches its timeout.
+        // If this fails, the test times out.
         raise(Signal::SIGSTOP).ok();
     }
 }

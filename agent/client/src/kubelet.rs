@@ -1,11 +1,11 @@
 //! Client of the kubelet's pods: `GET /pods` on its authenticated port, which needs the permission to get `nodes/pods`
 //! only ([KEP-2862](https://github.com/kubernetes/enhancements/issues/2862)).
 //!
-//! Each request has a connection of its own: requests are rare, and the token, the CA and the kubelet's certificate may
-//! have been rotated since the last one.
+//! Each request has its own connection: requests are rare, and the token, the CA and the kubelet's certificate may have
+//! been rotated since the last one.
 //!
-//! The list is parsed while it arrives ([`usher_core::pod::list`]), so its length does not matter for memory. A list that is
-//! endless, stalls or takes too long is an error.
+//! The list is parsed while it arrives ([`usher_core::pod::list`]), so its length does not affect memory. A list that
+//! is endless, stalls or takes too long is an error.
 
 pub mod tls;
 
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// The fault of the kubelet's certificate, if that ended the handshake.
+    /// The fault of the kubelet's certificate, if it ended the handshake.
     pub fn certificate_fault(&self) -> Option<CertificateFault> {
         match self {
             Self::Connect { source, .. } | Self::Untrusted { source, .. } => {
@@ -115,11 +115,11 @@ fn certificate_fault(error: &io::Error) -> Option<CertificateFault> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateFault {
-    /// It is expired, or not valid yet.
+    /// The certificate has expired, or is not valid yet.
     Time,
-    /// It is for other names.
+    /// The certificate is for other names.
     Name,
-    /// Its issuer is unknown, or another fault.
+    /// The certificate's issuer is unknown, or it has another fault.
     Issuer,
 }
 
@@ -162,22 +162,22 @@ pub struct Kubelet {
     bounds: Bounds,
 }
 
-/// When a request fails.
+/// Limits of a request.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Until the head of the response, before which the kubelet encodes the whole list.
+    /// Timeout of the response's head, before which the kubelet encodes the whole list.
     response: Duration,
-    /// Without a byte of the list.
+    /// Timeout without a byte of the list.
     stall: Duration,
-    /// Until the end of the list.
+    /// Timeout of the complete list.
     total: Duration,
-    /// Of the list: more than all pods of a cluster, whose finished pods the API server deletes from 12,500 on.
+    /// Length of the list: more than all pods of a cluster. The API server deletes finished pods beyond 12,500.
     bytes: u64,
 }
 
 impl Kubelet {
-    /// Call it with `CAP_SYS_PTRACE`, which reading the kubelet's certificate from the host's disk needs
-    /// ([`tls::HostFile`]). Requests need no capability.
+    /// Requires `CAP_SYS_PTRACE` to read the kubelet's certificate from the host's disk ([`tls::HostFile`]). Requests
+    /// need no capability.
     pub fn new(args: &KubeletArgs) -> Result<Self, BadSetting> {
         let url = args.url.clone();
         let Some(host) = url.host() else {
@@ -211,7 +211,7 @@ impl Kubelet {
         })
     }
 
-    /// Lists the pods, and keeps what `selection` names.
+    /// Lists the pods, and keeps those that `selection` matches.
     pub async fn pods(&self, selection: Selection) -> Result<PodList, Error> {
         let after = self.bounds.total;
         match timeout(after, Box::pin(self.list(selection))).await {
@@ -251,7 +251,7 @@ impl Kubelet {
         self.exchange(TokioIo::new(stream), &token, selection).await
     }
 
-    /// Bounds a step before the list itself.
+    /// Limits the time of a step before the list.
     async fn in_time<T>(&self, step: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let after = self.bounds.response;
         match timeout(after, step).await {
@@ -305,7 +305,7 @@ impl Kubelet {
         tokio::select! {
             biased;
             response = &mut response => response,
-            // Polling the connection moves the bytes. It may end before the response's last bytes are processed.
+            // Polling the connection moves the bytes. It may end before the last bytes of the response are processed.
             _closed = connection => response.await,
         }
     }
@@ -349,7 +349,7 @@ impl Kubelet {
                 })?;
             let read = reader.read(data);
             read.map_err(|source| Error::Decode { url: url(), source })?;
-            // A long list may be faster than its parsing, and other tasks share the thread.
+            // Data may arrive faster than it is parsed, so let the other tasks of the thread run.
             tokio::task::yield_now().await;
         }
         let list = reader.finish();

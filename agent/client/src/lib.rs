@@ -1,4 +1,4 @@
-//! What the agent and the command-line tool share.
+//! Code that the agent and the command-line tool share.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -12,9 +12,9 @@
 //! | [`backoff`], [`wall_clock`] | retry times, the time of the day |
 //! | [`error_chain`], [`crash_point`] | errors in one line, places where tests stop the agent |
 //!
-//! [`install`] and [`cleanup`] are two directions of one thing: `install` has the operations on the host's CNI
-//! directories, for the agent that keeps the plugin installed and for `cleanup`. `cleanup` adds tables, sockets and files
-//! to them, in the order of [`usher_core::cleanup`].
+//! [`install`] and [`cleanup`] belong together. `install` has the operations on the host's CNI directories, for the
+//! agent that keeps the plugin installed and for `cleanup`. `cleanup` adds tables, sockets and files, in the order of
+//! [`usher_core::cleanup`].
 
 pub mod api_server;
 pub mod backoff;

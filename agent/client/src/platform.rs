@@ -4,7 +4,7 @@ use std::path::Path;
 
 use usher_core::node::platform::MARKERS;
 
-/// The chart's preset for this node. None for nodes with the usual paths, and where the host's root directory is not
+/// The chart's preset for this node. None for nodes with the usual paths, and if the host's root directory is not
 /// readable.
 pub fn detect(host_root: &Path) -> Option<&'static str> {
     MARKERS

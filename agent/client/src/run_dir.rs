@@ -10,7 +10,7 @@
 //! | `admin.sock` | socket of the command-line tool `usher` |
 //! | `cni.log`, `cni.log.1` | errors of the plugin, which writes them |
 //!
-//! So an agent that starts without the API server, or with an invalid configuration, works as before.
+//! With these files, an agent that starts without the API server, or with an invalid configuration, works as before.
 
 pub mod namespaces;
 mod node_values;
@@ -39,7 +39,7 @@ pub const TIMELINE: &str = "timeline.jsonl";
 
 /// Suffix of a file that is being written.
 const UNFINISHED: &str = ".new";
-/// Every file of usher here. The cleanup removes these, and no other file.
+/// All of usher's files in the run directory. The cleanup removes only these.
 const OURS: [&str; 7] = [
     NODE_ANNOTATIONS,
     NODE_LABELS,
@@ -50,7 +50,7 @@ const OURS: [&str; 7] = [
     "cni.log.1",
 ];
 
-/// Whether a file of this name is usher's. Sockets are no files.
+/// Whether usher creates a file of this name. Does not include sockets.
 pub fn is_ours(name: &str) -> bool {
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     OURS.contains(&name)
@@ -70,7 +70,7 @@ pub enum Error {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Reads a value; None where the file does not exist.
+/// Reads a value; None if the file does not exist.
 pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = load_text(dir, name)? else {
         return Ok(None);
@@ -81,11 +81,11 @@ pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Er
         .map_err(|source| Error::Form { path, source })
 }
 
-/// Reads a text; None where the file does not exist.
+/// Reads a text; None if the file does not exist.
 pub fn load_text(dir: &Path, name: &str) -> Result<Option<String>, Error> {
     let path = dir.join(name);
     match fs::read(&path) {
-        // Lossy: a write that broke off within a character only costs the last line.
+        // Lossy conversion: a write that ended within a character affects only the last line.
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Read { path, source }),
@@ -104,7 +104,7 @@ pub fn save(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Error>
     save_text(dir, name, &text)
 }
 
-/// Saves a text atomically: a reader sees the old text or the new one.
+/// Saves a text atomically: readers find the old text or the new one.
 ///
 /// # Errors
 /// When the file cannot be written. The old file stays.
@@ -132,17 +132,17 @@ pub fn save_text(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     })
 }
 
-/// The files have the names of pods and the reasons of decisions: they are for root only.
+/// For root only, because the files have the names of pods and the reasons of decisions.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Creates the run directory, for root only. One that exists, as the kubelet creates it, becomes so.
+/// Creates the run directory for root only. Also restricts an existing one, such as the kubelet creates.
 fn create_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(DIR_MODE)
         .create(dir)?;
-    // Fails where another user owns it. The files are private in any case.
+    // Fails if another user owns the directory. The files are private in any case.
     drop(fs::set_permissions(dir, Permissions::from_mode(DIR_MODE)));
     Ok(())
 }
@@ -154,7 +154,7 @@ fn create(path: &Path) -> io::Result<File> {
         .truncate(true)
         .mode(FILE_MODE)
         .open(path)?;
-    // The mode applies to a new file only.
+    // The mode in `open` applies only to a new file.
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok(file)
 }

@@ -1,8 +1,8 @@
-//! The time of the day. It may jump; waits go by [`std::time::Instant`].
+//! The time of the day. It may jump, so waits use [`std::time::Instant`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time since 1970-01-01T00:00:00Z; zero where the clock is before that.
+/// The time since 1970-01-01T00:00:00Z; zero if the clock is before that.
 pub fn since_epoch() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()

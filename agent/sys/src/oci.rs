@@ -1,4 +1,4 @@
-//! What a runtime keeps of its containers: bundles and state, and permission events for execs and opens.
+//! A runtime's files about its containers: bundles and state. Also permission events for execs and opens.
 
 pub mod bundle;
 pub mod fanotify;

@@ -1,4 +1,4 @@
-//! Pods as the kernel shows them: cgroups, processes, their starts and exits.
+//! Pods as the kernel represents them: cgroups, processes, their starts and exits.
 
 pub mod cgroup;
 pub mod container;

@@ -1,7 +1,7 @@
 //! Unix sockets of type SOCK_SEQPACKET, whose messages carry descriptors
 //! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html)).
 //!
-//! tokio has streams and datagrams only. A connection to a [`Listener`] has one request and one reply; a pair lasts.
+//! tokio has only streams and datagrams. A connection to a [`Listener`] has one request and one reply; a pair lasts.
 
 mod message;
 mod pair;
@@ -28,9 +28,9 @@ use self::message::{receive_now, send_now};
 pub use self::pair::{Plain, Received};
 use crate::pods::readiness::register;
 
-/// Backlog of connections: the most that nix accepts for a C library with an old `SOMAXCONN`.
+/// Backlog of connections: the maximum that nix accepts for a C library with an old `SOMAXCONN`.
 const BACKLOG: i32 = 128;
-/// Owner only: a client can have a pod's connections held.
+/// Owner only, because a client can order a hold of a pod's connections.
 const MODE: u32 = 0o600;
 
 /// A socket could not be created or used.
@@ -59,7 +59,7 @@ pub struct Connection {
 }
 
 impl Listener {
-    /// Listens at a path, and replaces an existing file: usually the socket of an earlier agent.
+    /// Listens at a path, and replaces an existing file, usually an earlier agent's socket.
     pub fn bind(path: &Path) -> Result<Self, Error> {
         let open = || -> io::Result<Self> {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -69,7 +69,7 @@ impl Listener {
                 _ => {}
             }
             bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
-            // Before any client can connect, which requires a listening socket.
+            // Set before `listen`, so that no client can connect earlier.
             fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
             listen(&fd, Backlog::new(BACKLOG)?)?;
             let fd = register(fd)?;
@@ -84,7 +84,7 @@ impl Listener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// [`Error::Accept`], usually because no descriptor is left.
+    /// [`Error::Accept`], usually if no descriptor is left.
     pub async fn accept(&self) -> Result<Connection, Error> {
         loop {
             let mut ready = self.fd.readable().await.map_err(Error::Accept)?;
@@ -110,7 +110,7 @@ impl Connection {
             .map_err(failed("getsockopt"))
     }
 
-    /// Waits for a message of at most `buffer`'s length, and its descriptors; None when the peer has closed the
+    /// Waits for a message of at most `buffer`'s length, and its descriptors; None if the peer has closed the
     /// connection.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Connection {
     /// Sends a message; the first one always fits.
     ///
     /// # Errors
-    /// [`Error::Connection`], usually because the peer has closed.
+    /// [`Error::Connection`], usually if the peer has closed.
     pub fn send(&self, message: &[u8]) -> Result<(), Error> {
         self.send_with(message, &[])
     }
@@ -146,13 +146,13 @@ impl Connection {
     /// Sends a message and descriptors, without waiting for buffer space.
     ///
     /// # Errors
-    /// [`Error::Connection`], with `EAGAIN` where the buffer is full.
+    /// [`Error::Connection`], with `EAGAIN` if the buffer is full.
     pub fn send_with(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         send_now(self.fd.get_ref().as_fd(), message, fds).map_err(failed("sendmsg"))
     }
 }
 
-/// Whether a process listens at a path. None does where there is no file, or the socket of a killed agent.
+/// Whether a process listens at a path. False without a file, and for the socket of a killed agent.
 ///
 /// # Errors
 /// [`Error::Connection`]: the path is too long for a socket, or not accessible.
@@ -162,9 +162,9 @@ pub fn is_listening(path: &Path) -> Result<bool, Error> {
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(failed("socket"))?;
     let address = UnixAddr::new(path).map_err(failed("bind"))?;
     match connect(fd.as_raw_fd(), &address) {
-        // EAGAIN: the backlog of a listener is full.
+        // EAGAIN means that a listener's backlog is full.
         Ok(()) | Err(Errno::EAGAIN) => Ok(true),
-        // The last two: the file is not such a socket.
+        // The last two mean that the file is not such a socket.
         Err(
             Errno::ENOENT
             | Errno::ENOTDIR
@@ -179,7 +179,7 @@ pub fn is_listening(path: &Path) -> Result<bool, Error> {
 /// Takes ownership of a descriptor that the kernel has just returned.
 #[expect(unsafe_code, reason = "nix gives these as numbers")]
 fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: accept4 and recvmsg return open descriptors, and no other code knows them.
+    // SAFETY: accept4 and recvmsg return open descriptors, and no other code has them.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

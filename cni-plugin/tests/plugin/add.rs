@@ -1,4 +1,4 @@
-//! ADD: passes the result on in every case, and reports the pod to the agent.
+//! ADD passes the result on in every case, and reports the pod to the agent.
 
 use std::{fs, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     place::Place,
 };
 
-/// Far longer than any timeout here, for a busy machine.
+/// Far longer than all timeouts here, for busy machines.
 const GENEROUS: Duration = Duration::from_secs(20);
 
-/// Results that parsing and printing would change.
+/// Results that would change if they were parsed and printed.
 const RESULTS: [&str; 6] = [
     "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.0.5/24\"}],\"dns\":{}}",
     "{ \"cniVersion\" :\r\n\t\"0.3.1\" ,\"b\" : 1 , \"a\":2, \"a\":3 }",
@@ -24,7 +24,7 @@ const RESULTS: [&str; 6] = [
     "{\"a\":[[[[[[[[]]]]]]],{\"prevResult\":null}]}",
 ];
 
-/// The longest timeout, for agents that reply, however busy the machine is.
+/// The longest timeout, for agents that reply, so that a busy machine cannot exceed it.
 const PATIENT: &str = "\"timeout\":\"5s\",";
 
 /// A configuration of this node with a result.
@@ -39,7 +39,7 @@ fn add(place: &Place, more: &str) -> Answer {
     call.run(stdin(place, "1.0.0", more, RESULTS[0]))
 }
 
-/// The pod started, and one line on stderr and in the log has the reason why it is not held.
+/// Asserts that the pod started, and that stderr and the log have one line each with the reason why it is not held.
 fn expect_unheld(place: &Place, answer: &Answer, why: &str) {
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(answer.stdout, RESULTS[0]);

@@ -1,4 +1,4 @@
-//! An agent that handles a request as a test needs.
+//! An agent that handles a request as a test requires.
 
 use std::{
     fs,
@@ -31,11 +31,11 @@ pub(crate) struct Request {
     pub(crate) descriptors: Vec<(u64, u64)>,
 }
 
-/// How the agent continues after it has read a request.
+/// The agent's behaviour after it has read a request.
 pub(crate) enum Then {
     Reply(Vec<u8>),
     Close,
-    /// Waits until the plugin has closed the connection, and replies then.
+    /// Replies after the plugin has closed the connection.
     ReplyLate,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn serve(path: &Path, then: Then) -> JoinHandle<Request> {
     })
 }
 
-/// A listener that never accepts and has a full backlog. The connections in it are returned as well.
+/// A listener that never accepts and has a full backlog. Also returns the queued connections.
 pub(crate) fn stopped(path: &Path) -> Vec<OwnedFd> {
     let mut kept = vec![listening(path, 0)];
     let address = UnixAddr::new(path).unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct Answer {
 }
 
 impl Call {
-    /// A call with only a verb.
+    /// A call with a verb only.
     pub(crate) fn bare(verb: &str) -> Self {
         let mut call = Self::nothing();
         call.command.env("CNI_COMMAND", verb);
@@ -63,7 +63,7 @@ impl Call {
     pub(crate) fn run(mut self, stdin: impl AsRef<[u8]>) -> Answer {
         let start = Instant::now();
         let mut child = self.command.spawn().unwrap();
-        // The write fails when the plugin ends without reading; the test decides whether that is an error.
+        // Fails if the plugin ends without reading stdin. The test decides whether that is an error.
         drop(child.stdin.take().unwrap().write_all(stdin.as_ref()));
         let output = child.wait_with_output().unwrap();
         Answer {
@@ -76,7 +76,7 @@ impl Call {
 }
 
 impl Answer {
-    /// Success without output.
+    /// Expects success without output.
     pub(crate) fn expect_silence(&self) {
         assert_eq!(
             (self.code, &self.stdout[..], &self.stderr[..]),
@@ -85,7 +85,7 @@ impl Answer {
         );
     }
 
-    /// An error with this code.
+    /// Expects an error with this code.
     pub(crate) fn expect_error(&self, number: u64) -> serde_json::Value {
         assert_eq!(self.code, Some(1), "{self:?}");
         let error: serde_json::Value = serde_json::from_str(&self.stdout).unwrap();

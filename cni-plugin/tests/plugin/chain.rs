@@ -1,4 +1,4 @@
-//! libcni calls the plugin after another plugin: `cnitool` and the reference plugins, on a scratch node.
+//! libcni calls the plugin after another plugin. The tests use `cnitool` and the reference plugins on a separate node.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
 const NETWORK: &str = "net";
 const FIRST_WITH_CHECK: &str = "0.4.0";
 
-/// A separate node: its bridge and addresses are not visible on this machine.
+/// A separate node, whose bridge and addresses are not visible on this machine.
 struct Node {
     plugins: PathBuf,
     networks: PathBuf,
@@ -31,12 +31,12 @@ struct Node {
 }
 
 impl Node {
-    /// Makes this thread, and its child processes, a node.
+    /// Makes this thread and its child processes a separate node.
     fn enter(place: &Place, reference: &Path) -> Self {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-        // Where libcni stores results and host-local its addresses.
+        // libcni stores results here, and host-local its addresses.
         mount(
             Some("tmpfs"),
             "/var/lib",
@@ -74,7 +74,7 @@ impl Node {
             .unwrap()
     }
 
-    /// A call that has to succeed; returns its output.
+    /// Makes a call that must succeed, and returns its output.
     fn expect(&self, verb: &str) -> String {
         let output = self.call(verb, &self.netns);
         assert!(output.status.success(), "{verb}: {output:?}");
@@ -90,10 +90,10 @@ fn list(primary: &str, version: &str) -> String {
     )
 }
 
-/// Runs on a separate node, on a thread that ends with it.
+/// Runs a test on a separate node, on a thread that ends with the node.
 fn on_a_node(test: impl FnOnce(&Place, &Node) + Send + 'static) {
     let Some(place) = Place::new() else { return };
-    // Missing programs are built now: the node's namespace has no network to download their sources.
+    // Builds missing programs now, because the node's namespace has no network to download their sources.
     let reference = programs::cni_reference().unwrap();
     let run = move || {
         let node = Node::enter(&place, &reference);
@@ -124,7 +124,7 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
     node.write(&plain);
     let alone = node.expect("add");
     node.expect("del");
-    // The interface of a new namespace has new names and addresses; the rest is unchanged.
+    // A new namespace has an interface with new names and addresses; the rest is unchanged.
     let keys = |result: &str| {
         let value: serde_json::Value = serde_json::from_str(result).unwrap();
         let object = value.as_object().unwrap();
@@ -158,7 +158,7 @@ fn life(place: &Place, node: &Node, primary: &str, version: &str) {
     node.expect("gc");
     node.expect("del");
     node.expect("del");
-    // The agent has ended: the pod is unheld, and starts.
+    // Without an agent, the pod starts unheld.
     fs::remove_file(place.socket()).unwrap();
     assert_eq!(keys(&node.expect("add")), keys(&alone));
     assert_eq!(place.log().len(), 1);

@@ -1,4 +1,4 @@
-//! The plugin as runtimes start it: a process with an environment and stdin, with or without an agent.
+//! The plugin as a runtime starts it: a process with an environment and stdin, with or without an agent.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

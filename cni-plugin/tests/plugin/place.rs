@@ -18,7 +18,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// None where this process may not create a namespace; with `CI=true` that is a failure.
+    /// None if this process may not create a namespace; with `CI=true` that is a failure.
     #[expect(clippy::print_stderr, reason = "libtest has no skipped state")]
     pub(crate) fn new() -> Option<Self> {
         let made = thread::spawn(|| {
@@ -68,7 +68,7 @@ impl Place {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Settings of this node; `more` members follow.
+    /// A configuration for this node, followed by the members in `more`.
     pub(crate) fn conf(&self, more: &str) -> String {
         format!(
             "{{\"type\":\"usher-cni\",\"name\":\"n\",\"socket\":\"{}\",\"logFile\":\"{}\",{more}}}",

@@ -23,7 +23,7 @@ fn versions() {
             assert!(supported.contains(&json!(version)), "{stdout}");
         }
     }
-    // Runtimes call it, people try it without stdin, and both succeed.
+    // Runtimes send a configuration, and operators try the verb without stdin. Both succeed.
     for stdin in ["", "{", "[]"] {
         let answer = Call::bare("VERSION").run(stdin);
         let stdout: Value = serde_json::from_str(&answer.stdout).unwrap();

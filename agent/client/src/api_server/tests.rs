@@ -1,4 +1,4 @@
-//! The CA bundle of the cluster is replaced while the client exists.
+//! The client must accept a replaced CA bundle of the cluster.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::without_retry;
 
 const HOST: &str = "127.0.0.1";
-/// kube reads the file again after a minute.
+/// Longer than a minute, after which kube reads the file again.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -28,7 +28,7 @@ fn authority() -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A server with a certificate of this authority.
+/// A server with a certificate that this authority signed.
 fn acceptor(authority: &Authority) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
@@ -43,7 +43,7 @@ fn acceptor(authority: &Authority) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// One response for each connection.
+/// Sends one response per connection.
 async fn serve(listener: TcpListener, acceptor: watch::Receiver<TlsAcceptor>) {
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
@@ -81,7 +81,7 @@ async fn replaced_ca_bundle_is_read() {
     let (server, acceptors) = watch::channel(acceptor(&before));
     let _server = tokio::spawn(serve(listener, acceptors));
 
-    // As in a pod.
+    // The same configuration as in a pod.
     let mut config = Config::new(url.parse().unwrap());
     config.root_cert = Some(vec![before.der().to_vec()]);
     config.root_cert_file = Some(bundle.clone());

@@ -1,4 +1,4 @@
-//! The run directory and the plugin's log. Files with usher's names are removed. Others are reported, and stay.
+//! The run directory and the plugin's log. Files with usher's names are removed. Others are kept and reported.
 
 use std::{
     fs::{self, FileType},
@@ -12,12 +12,12 @@ use usher_core::cleanup::{Found, Thing};
 use super::{is_in, unseen};
 use crate::run_dir;
 
-/// A run directory has fewer entries.
+/// Limit of a run directory's entries.
 const MOST: usize = 1024;
 const NOT_OURS: &str = "usher did not create it";
 const MOVE: &str = "check the file, and remove it yourself";
 
-/// Finds the entries of the run directory, the directory itself, and the log where it is elsewhere.
+/// Finds the entries of the run directory, the directory itself, and the log if it is elsewhere.
 pub(super) fn look(run_dir: &Path, log: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     match fs::read_dir(run_dir) {
@@ -69,8 +69,8 @@ fn elsewhere(log: &Path) -> Vec<Found> {
         .collect()
 }
 
-/// Whether a directory is on another file system than its parent. In the agent's container the run directory is a mount
-/// of the host's. The container cannot remove a mount point, only empty it.
+/// Whether a directory is a mount point. In the agent's container the run directory is a mount of the host's directory,
+/// which the container can empty but not remove.
 fn is_mount(directory: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|seen| seen.dev()).ok();
     let above = directory.parent().and_then(device);

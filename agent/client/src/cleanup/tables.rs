@@ -1,5 +1,5 @@
-//! Tables in the network namespaces of pods. The cleanup deletes the table of a namespace that has a process. A
-//! namespace without a process is about to go, with its table.
+//! Tables in the network namespaces of pods. The cleanup deletes the tables of namespaces that have a process. The
+//! kernel removes a namespace without a process, with its table.
 
 use usher_core::{
     base::id::{NetnsId, Pid},
@@ -26,7 +26,7 @@ enum Error {
     Table(#[from] nft::NftError),
 }
 
-/// Finds the tables in each network namespace but the host's.
+/// Finds the tables in all network namespaces except the host's.
 pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     let scan = match netns::scan(proc) {
         Ok(scan) => scan,
@@ -52,7 +52,7 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
             }
         }
     }
-    // One line for all: where one cannot be read, none can.
+    // One line for all, because they fail for the same reason.
     if let Some((count, first)) = failed {
         found.push(unseen(&format!("tables in {count} namespaces"), &first));
     }
@@ -70,7 +70,7 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     found
 }
 
-/// Deletes the table. A table that has gone with its namespace is a success.
+/// Deletes the table. Succeeds if the table has been removed with its namespace.
 pub(super) fn remove(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<(), String> {
     let delete = || -> Result<(), Error> {
         if let Some(netns) = open(proc, id, pid)? {
@@ -88,8 +88,8 @@ fn has_table(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<bool, Error> {
     }
 }
 
-/// The namespace, by a process that was in it. None when the process has ended or its pid is another's now. The second
-/// look finds a table that is left, by another process.
+/// Opens the namespace by a process that was in it. None if the process has exited or its pid has been reused. The look
+/// after the cleanup finds the remaining table by another process.
 fn open(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<Option<Netns>, Error> {
     match Netns::of_process(proc, pid) {
         Ok(netns) => Ok((netns.id() == id).then_some(netns)),

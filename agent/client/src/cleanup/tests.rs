@@ -1,4 +1,4 @@
-//! Tests without network namespaces. The others are in `tests/tests/cleanup`.
+//! Tests without network namespaces. `tests/tests/cleanup` has the others.
 
 use std::{
     fs,
@@ -108,7 +108,7 @@ fn removes_usher_and_nothing_else() {
 fn foreign_files_stay_with_their_directory() {
     let host = Host::dirty();
     host.write("run/notes", "mine");
-    // usher's names, but not files and sockets.
+    // These have usher's names, but are neither files nor sockets.
     fs::remove_file(host.path("run/cni.sock")).unwrap();
     fs::create_dir(host.path("run/cni.sock")).unwrap();
     fs::remove_file(host.path("run/timeline.jsonl")).unwrap();

@@ -1,7 +1,7 @@
 //! The plugin's binary on the host.
 //!
-//! A runtime may execute it at any moment, so it is never written in place: a copy with another name replaces it when
-//! the copy is complete. A process that runs the old binary keeps it.
+//! A runtime may execute the binary at any moment, so it is never written in place: a complete copy with another name
+//! replaces it. A process that runs the old binary is not affected.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +12,7 @@ use std::{
 
 use super::{error::Error, files};
 
-/// usher's plugin is smaller.
+/// Limit. usher's plugin is smaller.
 const LONGEST: u64 = 64 * 1024 * 1024;
 const MODE: u32 = 0o755;
 const CHUNK: usize = 64 * 1024;
@@ -23,7 +23,7 @@ type Stamp = [i128; 4];
 pub struct Binary {
     source: PathBuf,
     place: PathBuf,
-    /// The stamps of both files when they were equal: they need not be read again.
+    /// Stamps of both files at the last comparison that found them equal. Unchanged files are not read again.
     same: Option<(Stamp, Stamp)>,
 }
 
@@ -36,7 +36,7 @@ impl Binary {
         }
     }
 
-    /// Whether a binary is installed, equal or not.
+    /// Whether any binary is installed.
     pub fn exists(&self) -> bool {
         self.place.exists()
     }
@@ -65,7 +65,7 @@ impl Binary {
         Ok(is_current)
     }
 
-    /// Copies the source to its place by way of a temporary file of this name.
+    /// Copies the source to its place, through a temporary file of this name.
     ///
     /// # Errors
     /// When the copy fails. The old binary stays.

@@ -19,13 +19,13 @@ pub enum Situation {
     Installed { name: String },
     /// These steps insert the entry.
     Absent { name: String, steps: Vec<Step> },
-    /// This file is invalid. Another process may be writing it.
+    /// This file is invalid, possibly because another process is writing it.
     Unsettled { name: String },
     /// No file can have the entry.
     Nowhere { why: String },
 }
 
-/// Finds the state of the directory. With `is_settled`, an invalid file is not being written.
+/// Finds the state of the directory. `is_settled` means that no process is writing an invalid file.
 pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Situation, Error> {
     let is_candidate = |file: &&Conf| {
         let stem = file.name.rsplit_once('.').map(|(stem, _)| stem);
@@ -90,12 +90,12 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
     })
 }
 
-/// A runtime that does not find a plugin of its list starts no pod. So the entry is inserted only if the directory of the
-/// plugin's binary has another plugin of the list.
+/// A runtime that does not find a plugin of its list starts no pod. So the entry is inserted only if the binary's
+/// directory has another plugin of the list.
 fn has_plugins_of(settings: &Settings, conf: &str, text: &str) -> Result<(), Error> {
     let mut types = conflist::types(text);
     types.retain(|name| name != PLUGIN && !name.contains('/'));
-    // A link's target is a path of the host, where it may not exist for this process.
+    // Does not follow links: a link's target is a path of the host, which this process may not have.
     let is_there = |name: &String| settings.bin_dir.join(name).symlink_metadata().is_ok();
     if types.is_empty() || types.iter().any(is_there) {
         return Ok(());
@@ -115,11 +115,11 @@ fn why(name: &str, why: &Why) -> String {
     }
 }
 
-/// A `.conf` becomes a `.conflist`, since runtimes read lists from no other file. An `a.json` becomes an
-/// `a.json.conflist`. Both names sort right after the old one, so an old file that is created again takes effect at once.
+/// A `.conf` becomes a `.conflist`, and an `a.json` becomes an `a.json.conflist`, because runtimes read lists only from
+/// such files. The new name sorts right after the old one, so an old file that is created again takes effect at once.
 ///
-/// A list of that name may exist. It is usher's to replace where it has the entry, or would be equal without it: it is
-/// left from an earlier time, or from a crash before the removal of the `.conf`.
+/// A list of that name may exist. usher may replace it if it has the entry, or would be equal without the entry: then
+/// it remains from an earlier agent, or from a crash before the removal of the `.conf`.
 fn as_list(
     settings: &Settings,
     files: &[Conf],
@@ -147,7 +147,7 @@ fn as_list(
     Ok(step::become_another(&file.name, &file.bytes, list, text))
 }
 
-/// The files that have the entry, each with the steps that remove it.
+/// The files that have the entry, and the steps that remove it from each.
 pub fn removal(files: &[Conf]) -> Vec<(String, Vec<Step>)> {
     let change = |file: &Conf| {
         let text = std::str::from_utf8(&file.bytes).ok()?;
@@ -164,7 +164,7 @@ pub fn removal(files: &[Conf]) -> Vec<(String, Vec<Step>)> {
 /// Checks that no file has the entry.
 ///
 /// # Errors
-/// [`Error::StillNamed`], also where an invalid file contains the plugin's name.
+/// [`Error::StillNamed`], also if an invalid file contains the plugin's name.
 pub fn require_gone(dir: &Path, files: &[Conf]) -> Result<(), Error> {
     let names = |file: &&Conf| match conflist::remove(&file.text(), PLUGIN) {
         Ok(edit) => edit != Edit::Unchanged,

@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether other directories of the host would help.
+    /// Whether other directories of the host would fix the error.
     pub fn is_about_directories(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::NoPlugins { .. })
     }

@@ -17,14 +17,14 @@ use crate::wall_clock;
 /// The extensions that runtimes read
 /// ([go-cni](https://github.com/containerd/go-cni/blob/v1.1.13/opts.go)). A temporary file must have none of them.
 const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
-/// A node has fewer network configurations.
+/// Limit. A node has fewer network configurations.
 const MOST_FILES: usize = 64;
 /// Prefix and suffix of usher's temporary files.
 const TEMPORARY: (&str, &str) = (".usher-cni.", ".tmp");
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A network configuration as it was read.
+/// A network configuration with the bytes that were read.
 #[derive(Debug, Clone)]
 pub struct Conf {
     pub name: String,
@@ -32,15 +32,15 @@ pub struct Conf {
 }
 
 impl Conf {
-    /// For the choice of a file: Go's parser accepts bytes that are not UTF-8, so they must not hide a file.
+    /// The text for choosing a file. Go's parser accepts bytes that are not UTF-8, so they must not hide a file.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// For an edit, which keeps every byte.
+    /// The text for an edit, which must keep every byte.
     ///
     /// # Errors
-    /// [`Error::NotText`] where the file is not UTF-8.
+    /// [`Error::NotText`] if the file is not UTF-8.
     pub fn exact(&self, dir: &Path) -> Result<&str, Error> {
         let not_text = |_not_utf8| Error::NotText {
             path: dir.join(&self.name),
@@ -49,7 +49,7 @@ impl Conf {
     }
 }
 
-/// The network configurations of a directory, in no order. Empty where the directory does not exist.
+/// The network configurations of a directory, in no order. Empty if the directory does not exist.
 pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -59,7 +59,7 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Error::io("listing", dir))?;
-        // An administrator's file name is UTF-8.
+        // Skips names that are not UTF-8: no administrator chooses one.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -67,7 +67,7 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
         if !extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
             continue;
         }
-        // One byte more than allowed shows that it is too long.
+        // An additional byte proves that the file is too long.
         let Some(bytes) = read(&entry.path(), MAX_LENGTH + 1)? else {
             continue;
         };
@@ -82,7 +82,7 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     Ok(files)
 }
 
-/// The first bytes of a file. None where the path is absent or not a file, which runtimes skip.
+/// The first bytes of a file. None if the path is absent or not a file; runtimes skip those.
 pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
     let Some(file) = open(path)? else {
         return Ok(None);
@@ -94,7 +94,7 @@ pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(bytes))
 }
 
-/// Opens a file. Never a pipe or a device, which could block.
+/// Opens a regular file. None for a pipe or a device, which could block.
 pub fn open(path: &Path) -> Result<Option<File>, Error> {
     let opened = OpenOptions::new()
         .read(true)
@@ -114,13 +114,13 @@ pub fn open(path: &Path) -> Result<Option<File>, Error> {
 /// A unique name for a temporary file.
 pub fn temporary() -> String {
     let (prefix, suffix) = TEMPORARY;
-    // In containers many processes have the same pid.
+    // With the time, because in containers many processes have the same pid.
     let time = wall_clock::since_epoch().as_nanos();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{}-{time:x}-{count}{suffix}", std::process::id())
 }
 
-/// Temporary files that agents left when they ended during a write.
+/// Temporary files of agents that ended during a write.
 pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let (prefix, suffix) = TEMPORARY;
     let entries = match fs::read_dir(dir) {
@@ -139,12 +139,12 @@ pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Removes them.
+/// Removes the temporary files.
 pub fn sweep(dir: &Path) -> Result<(), Error> {
     temporaries(dir)?.iter().try_for_each(|path| remove(path))
 }
 
-/// Whether the path exists, a dangling link included.
+/// Whether the path exists, even as a dangling link.
 pub fn is_there(path: &Path) -> Result<bool, Error> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -153,7 +153,7 @@ pub fn is_there(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes a file. An absent file is a success.
+/// Removes a file. Succeeds if the file is absent.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

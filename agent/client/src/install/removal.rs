@@ -1,7 +1,7 @@
 //! Finds and removes the plugin's entries, binary and temporary files.
 //!
-//! Runtimes also call the plugin for the end of a pod. If the binary were removed before the entry, pods could not end.
-//! [`usher_core::cleanup`] has the order.
+//! Runtimes also call the plugin when a pod ends. If the binary were removed before the entry, pods could not end.
+//! [`usher_core::cleanup`] defines the order.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::error_chain::chain;
 
-/// Another process may write at the same time, but not this often.
+/// Limit of attempts while another process writes at the same time.
 const MOST_ATTEMPTS: usize = 16;
 /// The advice for an invalid configuration that contains the plugin's name.
 const REPAIR: &str = "repair the file, or delete the object of type \"usher-cni\" in it";
@@ -44,7 +44,7 @@ pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     Ok(files.iter().filter_map(entry).collect())
 }
 
-/// Removes the entry from one file, also while other processes write it.
+/// Removes the entry from one file. Retries while other processes write it.
 pub fn remove_entry(path: &Path) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let is_it = |file: &Conf| path.file_name().is_some_and(|name| name == &file.name[..]);
@@ -76,7 +76,7 @@ pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     files::temporaries(dir)
 }
 
-/// Removes a file. An absent file is a success.
+/// Removes a file. Succeeds if the file is absent.
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     files::remove(path)
 }

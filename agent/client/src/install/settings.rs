@@ -1,4 +1,4 @@
-//! What the agent installs, and where.
+//! The settings of the installation.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -29,13 +29,13 @@ pub struct Settings {
     pub bin_dir: PathBuf,
     /// The binary in the agent's image.
     pub source: PathBuf,
-    /// The configuration that gets the entry, without its extension. None: the first one that runtimes can use.
+    /// The configuration that gets the entry, without its extension. None for the first one that runtimes can use.
     pub stem: Option<String>,
     pub entry: Entry,
 }
 
 impl Settings {
-    /// None where the agent does not install the plugin.
+    /// None if the agent does not install the plugin.
     pub fn from_args(args: &CniArgs) -> Result<Option<Self>, Error> {
         let is_given = |path: &OsString| !path.is_empty();
         match (is_given(&args.cni_conf_dir), is_given(&args.cni_bin_dir)) {
@@ -60,7 +60,7 @@ impl Settings {
         Ok(files.iter().map(pair).collect())
     }
 
-    /// Whether the installed binary equals the source; None where no binary is installed.
+    /// Whether the installed binary equals the source; None if no binary is installed.
     pub fn is_binary_current(&self) -> Result<Option<bool>, error::Error> {
         let mut binary = Binary::new(self.source.clone(), self.binary());
         if !binary.exists() {
@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// A name without its extension: a `.conf` becomes a `.conflist`.
+/// The name of a configuration without its extension, because a `.conf` becomes a `.conflist`.
 fn stem(name: &str) -> Result<String, Error> {
     let is_name = |stem: &&str| !stem.is_empty() && !name.contains('/');
     let parts = name.rsplit_once('.');
@@ -98,7 +98,7 @@ fn entry(args: &CniArgs) -> Result<Entry, Error> {
         ("logFile", json!(args.cni_log)),
     ];
     members.extend(own.map(|own| ("ownPod", json!(own))));
-    // Not as a `serde_json` map: the file keeps this order of keys.
+    // Not a `serde_json` map, because the file keeps this order of keys.
     let members = members
         .iter()
         .map(|(key, value)| format!("\"{key}\": {value}"))

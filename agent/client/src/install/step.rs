@@ -1,10 +1,10 @@
-//! The steps of a change in the directory of network configurations.
+//! The steps of a change to the directory of network configurations.
 //!
-//! The directory is valid for a reader after each step, so it is valid after a crash at any point. A reader is a runtime:
-//! it reads the first file by name of those with certain extensions, and no temporary file of usher.
+//! The directory is valid for readers after each step, and so after a crash at any point. A reader is a runtime: it
+//! reads the first file by name with one of several extensions, and no temporary file of usher.
 //!
-//! Another process may write the same file at the same time. So a step does not replace a file, but exchanges it with
-//! usher's. If the displaced file is not the one that usher edited, the step exchanges them back.
+//! Another process may write the same file at the same time. So a step exchanges the file with usher's instead of
+//! replacing it. If the displaced file is not the one that usher edited, the step exchanges them back.
 
 use std::{
     fs::{self, OpenOptions},
@@ -19,19 +19,19 @@ use usher_sys::files::exchange::exchange;
 
 use super::{error::Error, files};
 
-/// Another process may change a file again while the step exchanges it back, but not this often.
+/// Limit of exchanges while another process keeps changing the file.
 const MOST_EXCHANGES: usize = 16;
-/// The bits of a file's mode without its type.
+/// The bits of a file's mode, without those of its type.
 const MODE: u32 = 0o7777;
 
 /// One step, between two valid states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Write the text to a temporary file, with mode and owner of the file `like`, and sync it. Readers do not see it.
+    /// Write the text to a temporary file, with mode and owner of the file `like`, and sync it. Readers skip the file.
     Stage { text: String, like: String },
-    /// Replace a file by the temporary one, if it still has the bytes `was`. Readers see either of them.
+    /// Replace a file by the temporary one, if the file still has the bytes `was`. Readers find one or the other.
     Replace { name: String, was: Vec<u8> },
-    /// Rename the temporary file to a name that is free, or usher's.
+    /// Rename the temporary file to a name that is unused or belongs to usher.
     Publish { name: String },
     /// Remove a file, if it still has the bytes `was`.
     Withdraw { name: String, was: Vec<u8> },
@@ -52,10 +52,10 @@ pub fn rewrite(name: &str, was: &[u8], text: String) -> Vec<Step> {
     vec![stage, replace, Step::Sync]
 }
 
-/// The steps that change a file's text and name, since readers choose the format by the extension.
+/// The steps that change a file's text and name, because readers determine the format by the extension.
 ///
-/// The new file is published before the old one is removed, so for a moment both exist. Runtimes read the first by name.
-/// The caller chooses a name that sorts after the old one.
+/// The new file is published before the old one is removed, so both exist for a moment. Runtimes read the first by
+/// name, so the caller chooses a name that sorts after the old one.
 pub fn become_another(name: &str, was: &[u8], new: String, text: String) -> Vec<Step> {
     let stage = Step::Stage {
         text,
@@ -75,14 +75,14 @@ pub fn withdraw(name: &str, was: &[u8]) -> Vec<Step> {
     vec![withdraw, Step::Sync]
 }
 
-/// Runs the steps. Removes the temporary file where a step fails.
+/// Runs the steps. Removes the temporary file if a step fails.
 ///
 /// # Errors
-/// The error of the first step that fails: [`Error::Changed`] where another process changed the file.
+/// The error of the first step that fails: [`Error::Changed`] if another process changed the file.
 pub fn run(dir: &Path, temporary: &str, steps: &[Step]) -> Result<(), Error> {
     for step in steps {
         if let Err(error) = step.run(dir, temporary) {
-            // The first error is the cause, and the temporary file is of no use.
+            // The first error is the cause, and the temporary file is useless.
             drop(files::remove(&dir.join(temporary)));
             return Err(error);
         }
@@ -94,7 +94,7 @@ impl Step {
     /// Runs one step.
     ///
     /// # Errors
-    /// When the step fails: [`Error::Changed`] where another process changed the file.
+    /// If the step fails: [`Error::Changed`] if another process changed the file.
     pub fn run(&self, dir: &Path, temporary: &str) -> Result<(), Error> {
         let temporary = dir.join(temporary);
         match self {
@@ -126,7 +126,7 @@ fn stage(temporary: &Path, text: &str, like: &Path) -> Result<(), Error> {
     let own = file
         .metadata()
         .map_err(Error::io("reading the metadata of", temporary))?;
-    // Only where the owner differs: few agents have the capability.
+    // Only if the owner differs, because few agents have the capability.
     if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
         fchown(&file, Some(like.uid()), Some(like.gid()))
             .map_err(Error::io("changing the owner of", temporary))?;
@@ -142,13 +142,13 @@ fn replace(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
     if content(path)? != Some(was.to_owned()) {
         return Err(changed(path));
     }
-    // The expected contents of the temporary file and of the path, unless another process was faster.
+    // The contents of the temporary file and of the path after an exchange without interference.
     let mut displaced = Some(was.to_owned());
     let mut placed = ours.clone();
     for _ in 0..MOST_EXCHANGES {
         match exchange(temporary, path) {
             Ok(()) => {}
-            // Another process removed the file, which takes precedence.
+            // Another process removed the file, and its removal has priority.
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Err(changed(path)),
             Err(error) if cannot_exchange(&error) => return rename(temporary, path),
             Err(source) => return Err(Error::io("replacing", path)(source)),
@@ -159,7 +159,7 @@ fn replace(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
             let is_done = placed == ours;
             return is_done.then_some(()).ok_or_else(|| changed(path));
         }
-        // Exchange back: then the file that this step placed has to come out.
+        // Exchange back. Then the file that this exchange placed must be displaced.
         displaced = std::mem::replace(&mut placed, found);
     }
     Err(changed(path))
@@ -184,7 +184,7 @@ fn remove(temporary: &Path, path: &Path, was: &[u8]) -> Result<(), Error> {
     if content(temporary)?.as_deref() == Some(was) {
         return files::remove(temporary);
     }
-    // Restore the file, unless a newer one exists already.
+    // Restore the file, unless a newer one exists.
     match fs::hard_link(temporary, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             rename(temporary, path)?;

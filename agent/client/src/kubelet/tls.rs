@@ -1,8 +1,8 @@
 //! Verification of the kubelet's certificate.
 //!
-//! The cluster's CA signs the kubelet's serving certificate where that is set up (`serverTLSBootstrap`, or files).
-//! Otherwise the certificate is self-signed. Either the CA verifies it, with its name, or it is byte for byte one of the
-//! certificates in a file on the node. There is no third way: an unverified connection would leak the token.
+//! The cluster's CA signs the kubelet's serving certificate if that is configured (`serverTLSBootstrap`, or files).
+//! Otherwise the certificate is self-signed. It must be verified by the CA, with its name, or be byte for byte in a file
+//! on the node. There is no third option: an unverified connection would leak the token.
 
 mod host_file;
 
@@ -52,9 +52,9 @@ pub struct Trust {
 /// The kubelet's self-signed certificate.
 #[derive(Debug, Clone)]
 pub enum Pinned {
-    /// Only the CA verifies.
+    /// No pinned certificate: the CA must verify the kubelet.
     None,
-    /// This file, which has to exist.
+    /// A file that must exist.
     File(PathBuf),
     /// [`HOST_CERTIFICATE`] on the host's disk, if it exists.
     Host(HostFile),
@@ -68,10 +68,10 @@ impl Trust {
         let pinned = match &self.pinned {
             Pinned::None => Vec::new(),
             Pinned::File(path) => read(path)?,
-            // Where it is absent or unreadable, the CA alone decides. `description` has the reason.
+            // If the file is absent or unreadable, only the CA can verify. `description` has the reason.
             Pinned::Host(file) => file.read().unwrap_or_default(),
         };
-        // With a pinned certificate the CA may be absent.
+        // With a pinned certificate the CA is optional.
         let ca = match read(&self.ca) {
             Err(_absent) if !pinned.is_empty() => Vec::new(),
             ca => ca?,
@@ -100,7 +100,7 @@ impl Trust {
         Ok(TlsConnector::from(Arc::new(config)))
     }
 
-    /// What it compares a certificate with.
+    /// Names the trusted certificates, for messages.
     pub fn description(&self) -> String {
         let ca = format!("the CA in {:?}", self.ca);
         match &self.pinned {

@@ -16,8 +16,7 @@ pub struct Kept {
     pub labels: Values,
 }
 
-/// The last values of each Namespace, for tools that do not request them from the API server. Empty where the file cannot
-/// be read.
+/// The last values of each Namespace, for tools that do not use the API server. Empty if the file cannot be read.
 pub fn kept(run_dir: &Path) -> BTreeMap<String, NamespaceValues> {
     let kept = run_dir::load::<BTreeMap<String, Kept>>(run_dir, run_dir::NAMESPACES);
     let kept = kept.ok().flatten().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Keeps a socket bound at its path: binds it again when its file was removed or replaced.
+//! Keeps a socket bound at its path: binds it again after its file was removed or replaced.
 //!
-//! A watch on the directory ([`Directory`]) shows that. Two agents that take the socket from each other do so less and
-//! less often ([`Backoff`]).
+//! A watch on the directory ([`Directory`]) detects that. If two agents replace each other's socket, they do so with
+//! growing delays ([`Backoff`]).
 
 use std::{
     fs,
@@ -27,17 +27,17 @@ struct Bound<L> {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// None where the file was removed at once.
+    /// None if the file was removed immediately.
     id: Option<Id>,
-    /// None where the directory cannot be watched.
+    /// None if the directory cannot be watched.
     directory: Option<Directory>,
 }
 
-/// Device and inode, which are unique while the socket is bound.
+/// Device and inode, which cannot be reused while the socket is bound.
 type Id = (u64, u64);
 
-/// Listens at a path until the future is dropped. The first listener is bound by the call, so clients can connect from
-/// then on. `serve` runs for each listener until its file is gone. `listening` receives whether there is a listener. The
+/// Listens at a path until the future is dropped. The call binds the first listener, so that clients can connect at
+/// once. `serve` runs for each listener until its file is removed. `listening` receives whether a listener exists. The
 /// log line of a failure ends with the `consequence`. Needs a runtime.
 pub fn keep<L, E, S>(
     path: PathBuf,

@@ -1,7 +1,7 @@
 //! Change notification for one directory, such as that of a configuration file.
 //!
-//! The directory is watched and not the file: editors replace the file by renaming, and the kubelet replaces a link in
-//! its directory (`..data`) when a ConfigMap changes
+//! The watch is on the directory, not on the file: editors replace the file by renaming, and the kubelet replaces a
+//! link in its directory (`..data`) when a ConfigMap changes
 //! ([AtomicWriter](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/atomic_writer.go)).
 
 mod places;
@@ -45,15 +45,15 @@ impl Directory {
     /// Watches a directory; [`Self::changed`] reports changes from now on.
     ///
     /// # Errors
-    /// [`Error::Watch`], also when there is no such directory.
+    /// [`Error::Watch`], also if the directory does not exist.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Self::watch(path, FLAGS)
     }
 
-    /// The same for a directory with a file that other programs append to: each write is a change.
+    /// Watches a directory with a file that other programs append to: each write is a change.
     ///
     /// # Errors
-    /// [`Error::Watch`], also when there is no such directory.
+    /// [`Error::Watch`], also if the directory does not exist.
     pub fn open_for_writes(path: &Path) -> Result<Self, Error> {
         Self::watch(path, FLAGS | AddWatchFlags::IN_MODIFY)
     }
@@ -106,7 +106,7 @@ mod tests {
         fs::write(&new, "b").unwrap();
         fs::rename(&new, &path).unwrap();
         timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();
-        // As the kubelet does.
+        // The kubelet replaces the link in the same way.
         symlink("data-1", dir.path().join("..data_tmp")).unwrap();
         fs::rename(dir.path().join("..data_tmp"), dir.path().join("..data")).unwrap();
         timeout(PATIENCE, watched.changed()).await.unwrap().unwrap();

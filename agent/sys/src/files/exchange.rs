@@ -1,19 +1,18 @@
 //! Exchanges two files in one step
 //! ([rename(2)](https://man7.org/linux/man-pages/man2/rename.2.html), `RENAME_EXCHANGE`, Linux 3.15).
-//!
-//! The replaced file still exists afterwards, under the other name, so that the caller can read it and restore it.
-//! File systems without support (NFS, some FUSE) return EINVAL. Watchers see a rename of both names.
+//! The replaced file remains under the other name, so that the caller can read and restore it. File systems without
+//! support (NFS, some FUSE) return EINVAL. Watchers receive a rename of both names.
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
 /// Exchanges two files of one file system.
 ///
 /// # Errors
-/// ENOENT when one of them does not exist, EINVAL when the file system has no support.
+/// ENOENT if one of them does not exist, EINVAL if the file system has no support.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let one = CString::new(one.as_os_str().as_bytes())?;
     let other = CString::new(other.as_os_str().as_bytes())?;
-    // By number, because not every libc has a function for it.
+    // Called by number, because not every libc has a function for it.
     // SAFETY: both pointers lead to NUL-terminated texts that live until the call returns; the kernel only reads them.
     #[expect(unsafe_code, reason = "nix has this call for glibc only")]
     let done = unsafe {

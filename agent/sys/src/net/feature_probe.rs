@@ -1,4 +1,4 @@
-//! Probes single features of the kernel, and permissions of this process, by using them. Nothing is left behind.
+//! Probes single features of the kernel, and permissions of this process, by using them. No probe leaves a trace.
 //!
 //! Used by `usher check`. Features that need a network namespace are probed by [`crate::net::nft::probe`].
 
@@ -43,8 +43,8 @@ pub fn limit(name: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Whether this process may create and replace files in a directory. It is checked without a write, because other
-/// programs watch such directories.
+/// Whether this process may create and replace files in a directory. Checked without a write, because other programs
+/// watch such directories.
 ///
 /// # Errors
 /// `EACCES`, or `EROFS` for a read-only mount.
@@ -58,8 +58,7 @@ pub fn writable(directory: &Path) -> io::Result<()> {
     )?)
 }
 
-/// The same for a directory that may not exist yet: then its nearest existing ancestor is checked. Returns the checked
-/// directory.
+/// Like [`writable`], for a directory that may not exist yet: checks its nearest existing ancestor, and returns it.
 pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
     let existing = directory
         .ancestors()
@@ -74,11 +73,11 @@ pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
 pub async fn process() -> io::Result<bool> {
     // SAFETY: the child makes one system call, which is allowed after a fork whatever other threads do.
     let child = match unsafe { fork() }? {
-        // SAFETY: it never returns, and runs nothing of this program.
+        // SAFETY: it never returns, and runs no code of this program.
         ForkResult::Child => unsafe { libc::_exit(CODE.into()) },
         ForkResult::Parent { child } => child,
     };
-    // The child has not been reaped, so the pid is still its own.
+    // The child has not been reaped, so its pid cannot have been reused.
     let opened = Pidfd::open(Pid(child.as_raw()));
     let Ok(pidfd) = opened else {
         drop(reap(child));

@@ -1,9 +1,9 @@
 //! Sends whole IP packets into a network namespace through its
 //! [raw(7)](https://man7.org/linux/man-pages/man7/raw.7.html) sockets.
 //!
-//! They take the path of every packet of the namespace: routing by destination, then the output hooks, so that the
-//! mesh redirects them like the app's. A packet for a link-local IPv6 address is rejected, because its interface is
-//! unknown; its connection continues at the next retransmission.
+//! The packets take the same path as the app's: routing by destination, then the output hooks, so that the mesh
+//! redirects them as well. The kernel rejects a packet for a link-local IPv6 address, because its interface is unknown;
+//! its connection continues at the next retransmission.
 
 use std::{
     io,
@@ -56,11 +56,11 @@ impl Injector {
         })
     }
 
-    /// Sends a packet, IP header first, to its destination, and returns whether it was sent. A rule may drop it
-    /// (`EPERM`), as the gate does for a port that is still held.
+    /// Sends a packet, IP header first, to its destination. Returns whether it was sent: a rule may drop it (`EPERM`),
+    /// as the gate does for a held port.
     ///
     /// # Errors
-    /// [`Error::NoIpv6`] or [`Error::Send`], also where the socket's buffer is full; nothing waits here.
+    /// [`Error::NoIpv6`] or [`Error::Send`], also if the socket's buffer is full: the call never waits.
     pub fn send(&self, packet: &[u8], destination: SocketAddr) -> Result<bool, Error> {
         let sent = match destination {
             SocketAddr::V4(to) => {
@@ -69,7 +69,7 @@ impl Injector {
             }
             SocketAddr::V6(to) => {
                 let socket = self.ipv6.as_ref().ok_or(Error::NoIpv6 { destination })?;
-                // For a raw socket the port is a protocol, and 0 its own.
+                // In a raw socket's address the port is a protocol; 0 selects the socket's own.
                 let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, 0));
                 send(socket, packet, &to)
             }

@@ -1,10 +1,10 @@
-//! The rules of `iptables-legacy` in a network namespace, and what they cost a packet. nftables does not list them
+//! Rules of `iptables-legacy` in a network namespace, and their cost for a packet. nftables does not list them
 //! ([`net/ipv4/netfilter/ip_tables.c`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/netfilter/ip_tables.c)).
 //!
-//! Only tables that exist are read: a request for another one creates it, and Istio then chooses the legacy tables.
+//! Only existing tables are read: a request for another table creates it, and Istio then chooses the legacy tables.
 //!
 //! What can go wrong: every call takes a mutex that all namespaces of the node share, so it waits for other processes
-//! that change such rules. Call it where a deadline applies. Needs `CAP_NET_ADMIN` and `CAP_NET_RAW`.
+//! that change such rules. Call it under a deadline. Needs `CAP_NET_ADMIN` and `CAP_NET_RAW`.
 
 mod decode;
 
@@ -27,10 +27,10 @@ const NAME: usize = 32;
 const GET_INFO: libc::c_int = 64;
 /// `IPT_SO_GET_ENTRIES` and `IP6T_SO_GET_ENTRIES`.
 const GET_ENTRIES: libc::c_int = 65;
-/// Rules of all tables, and their bytes.
+/// Maximum number of rules in all tables, and of their bytes.
 const RULES: usize = 20_000;
 const BYTES: usize = 8 * 1024 * 1024;
-/// How often a table that keeps changing is read.
+/// Attempts to read a table that keeps changing.
 const ATTEMPTS: usize = 3;
 
 /// Rules of iptables-legacy could not be read.
@@ -78,14 +78,14 @@ fn tables(netns: &Netns, layout: &Layout) -> Result<Vec<String>, Error> {
         _ => NAMES_IPV4,
     };
     let names = match netns.inside(|| fs::read_to_string(path))? {
-        // A kernel without iptables.
+        // The kernel has no iptables.
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         names => names.map_err(Error::List)?,
     };
     Ok(names.lines().map(str::to_owned).collect())
 }
 
-/// A table and its entries; None where it is too large.
+/// Reads a table and its entries; None if it is too large.
 fn read(
     socket: &OwnedFd,
     layout: &Layout,
@@ -102,7 +102,7 @@ fn read(
         let bytes = u32::try_from(info.bytes).ok().ok_or(Errno::E2BIG)?;
         entries[NAME..NAME + size_of::<u32>()].copy_from_slice(&bytes.to_ne_bytes());
         match get(socket, layout, GET_ENTRIES, &mut entries) {
-            // The table changed in between.
+            // The table changed between the two requests.
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             Err(error) => return Err(error),
             Ok(()) => return Ok(Some((info, entries.split_off(Layout::ENTRIES)))),
@@ -111,7 +111,7 @@ fn read(
     Err(Errno::EAGAIN.into())
 }
 
-/// A buffer of a request, which begins with the table's name.
+/// A buffer for a request, starting with the table's name.
 fn named(table: &str, length: usize) -> Vec<u8> {
     let mut buffer = vec![0; length];
     let name = &table.as_bytes()[..table.len().min(NAME - 1)];
@@ -127,7 +127,7 @@ fn get(
     buffer: &mut [u8],
 ) -> io::Result<()> {
     let mut length = u32::try_from(buffer.len()).ok().ok_or(Errno::E2BIG)?;
-    // SAFETY: the pointers are to a buffer of this length and to the length, and both live during the call.
+    // SAFETY: the pointers are to a buffer of this length and to the length, and both outlive the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,13 +1,13 @@
 //! Interfaces, addresses and routes of a network namespace
 //! ([rtnetlink(7)](https://man7.org/linux/man-pages/man7/rtnetlink.7.html)).
 //!
-//! One dump each of `RTM_GETLINK`, `RTM_GETADDR` and `RTM_GETROUTE` over a netlink socket that was opened in the
-//! namespace. netlink-packet-route decodes the bodies. Links are decoded attribute by attribute, so that an attribute of
-//! a newer kernel that the crate rejects costs that attribute and not the interface. The tests' topologies are made with
-//! rtnetlink, whose client needs a connection task and its own socket; three dumps over a socket of [`Netns`] need neither.
+//! It sends one dump each of `RTM_GETLINK`, `RTM_GETADDR` and `RTM_GETROUTE` over a netlink socket of the namespace.
+//! netlink-packet-route decodes the bodies. Links are decoded attribute by attribute, so that an unknown attribute of a
+//! newer kernel costs that attribute and not the interface. The rtnetlink client would need a connection task and its
+//! own socket; only the tests use it, to create topologies.
 //!
-//! Needs no privilege in the namespace. The owner of the namespace chooses names and the number of entries: the lists
-//! are bounded, and [`Network::incomplete`] reports what is left out.
+//! Needs no privilege in the namespace. The owner of the namespace chooses names and the number of entries, so the
+//! lists are bounded, and [`Network::incomplete`] reports omissions.
 
 mod route;
 
@@ -35,13 +35,13 @@ const GET_ADDRESS: u16 = 22;
 const GET_ROUTE: u16 = 26;
 /// The message of an object has the type of its request minus 2 (`RTM_NEWLINK` is 16).
 const OBJECT: u16 = 2;
-/// Length of `struct ifinfomsg`, the longest of the fixed headers. A longer header than necessary is valid; a shorter
-/// one makes the kernel ignore the address family.
+/// Length of `struct ifinfomsg`, the longest of the fixed headers. A longer header than necessary is valid. With a
+/// shorter one the kernel ignores the address family.
 const FIXED: usize = 16;
 
-/// Most objects of one list. A namespace of a pod has fewer than ten.
+/// Maximum length of a list. A pod's namespace has fewer than ten objects.
 const LIMIT: usize = 4096;
-/// How often a dump is repeated that changed while the kernel made it.
+/// Attempts to read a list that changes during the dump.
 const ATTEMPTS: usize = 3;
 
 /// The network of a namespace could not be listed.
@@ -124,8 +124,8 @@ impl Links {
         self.dump("addresses", GET_ADDRESS, address)
     }
 
-    /// Dumps all objects of a kind. `decode` returns None for a message that it cannot decode, and an inner None for
-    /// an object that is not wanted.
+    /// Dumps all objects of a kind. `decode` returns None for a message that it cannot decode, and an inner None for an
+    /// unwanted object.
     fn dump<T>(
         &self,
         objects: &'static str,
@@ -166,7 +166,7 @@ impl Links {
             if let Some(verdict) = message.verdict() {
                 return ControlFlow::Break(verdict);
             }
-            // The dump is read to its end also beyond the limit: the kernel makes one at a time for a socket.
+            // Reads the dump to its end, even beyond the limit: the kernel makes one dump at a time for a socket.
             match decode(message.body) {
                 Some(object) if message.kind + OBJECT == request => match object {
                     Some(object) if list.items.len() < LIMIT => list.items.push(object),
@@ -186,7 +186,7 @@ impl Links {
 
 fn interface(body: &[u8]) -> Option<Option<Interface>> {
     let header = LinkHeader::parse(body).ok()?;
-    // Bridges list their ports a second time with a family of their own.
+    // Bridges list their ports a second time under their own family.
     if header.interface_family != AddressFamily::Unspec {
         return Some(None);
     }
@@ -205,7 +205,7 @@ fn interface(body: &[u8]) -> Option<Option<Interface>> {
         match LinkAttribute::parse_with_param(&attribute, header.interface_family) {
             Ok(LinkAttribute::IfName(text)) => name = Some(text),
             Ok(LinkAttribute::Mtu(mtu)) => interface.mtu = mtu,
-            // Of loopback it is 00:00:00:00:00:00, and of a tunnel the address of its end.
+            // Loopback has 00:00:00:00:00:00, and a tunnel the address of its end.
             Ok(LinkAttribute::Address(bytes)) if header.link_layer_type == LinkLayerType::Ether => {
                 interface.mac = Some(mac(&bytes));
             }
@@ -234,8 +234,8 @@ fn mac(bytes: &[u8]) -> String {
     octets.join(":")
 }
 
-/// Index of the interface, and the address. `IFA_LOCAL` is the own address; `IFA_ADDRESS` is the peer's on a
-/// point-to-point link, and IPv6 has only that.
+/// Index of the interface, and its address. `IFA_LOCAL` is the interface's address. `IFA_ADDRESS` is the peer's on a
+/// point-to-point link, and the only address of an IPv6 interface.
 fn address(body: &[u8]) -> Option<Option<(u32, Prefix)>> {
     let header = AddressHeader::parse(body).ok()?;
     let (mut local, mut address) = (None, None);
@@ -272,7 +272,7 @@ mod tests {
             let _route = route::decode(&bytes);
         }
 
-        /// A valid header gets the decoder to the attributes.
+        /// With a valid header the decoder reaches the attributes.
         #[test]
         fn decoders_accept_any_attributes(
             family in prop_oneof![Just(0_u8), Just(2), Just(10)],

@@ -4,8 +4,8 @@
 //! ([`Netns::netlink`](crate::net::netns::Netns::netlink)) and keeps that namespace alive. It is connected to port 0,
 //! the kernel, so that no process can send to it.
 //!
-//! [`message`] frames messages with netlink-packet-core. [`attribute`] reads attributes without it: values that its
-//! `NlasIterator` yields cannot outlive their attribute, and packets and texts are borrowed from the datagram here.
+//! [`message`] frames messages with netlink-packet-core. [`attribute`] decodes attributes without it, because values
+//! from its `NlasIterator` cannot outlive their attribute, and here packets and texts are borrowed from the datagram.
 
 pub mod attribute;
 pub mod configure;
@@ -32,8 +32,8 @@ use nix::{
 use self::message::Message;
 use crate::pods::readiness::KeepsItsDescriptor;
 
-/// How long the kernel may take to reply, in milliseconds. It replies before the request's system call returns; the
-/// limit is a safeguard.
+/// Timeout of a reply in milliseconds. The kernel replies before the request's system call returns, so the limit is
+/// only a safeguard.
 const PATIENCE: u16 = 1000;
 
 /// The longest datagram of a dump
@@ -41,13 +41,13 @@ const PATIENCE: u16 = 1000;
 const DATAGRAM: usize = 32 * 1024;
 
 thread_local! {
-    /// Receive buffer, one for all sockets of a thread. The readiness of a sidecar is probed about every millisecond
-    /// while an app waits, and a buffer of this size is mapped and cleared at each allocation.
+    /// Receive buffer, shared by all sockets of a thread. While an app waits, the readiness of a sidecar is probed
+    /// about every millisecond, and each allocation of this size would map and clear memory.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 sockopt_impl!(
-    /// Errors have a text (ext-ack).
+    /// Errors include a text (ext-ack).
     ExtendedAck,
     SetOnly,
     libc::SOL_NETLINK,
@@ -55,7 +55,7 @@ sockopt_impl!(
     bool
 );
 sockopt_impl!(
-    /// Errors do not repeat the request.
+    /// Errors do not include the request.
     CapAck,
     SetOnly,
     libc::SOL_NETLINK,
@@ -63,7 +63,7 @@ sockopt_impl!(
     bool
 );
 sockopt_impl!(
-    /// Lost messages are not an error.
+    /// Lost messages cause no error.
     NoEnobufs,
     SetOnly,
     libc::SOL_NETLINK,
@@ -126,8 +126,8 @@ impl Socket {
         Ok(Self { fd })
     }
 
-    /// Sets the receive buffer for unrequested messages, also beyond `net.core.rmem_max`. The kernel drops messages
-    /// that do not fit, without an error.
+    /// Sets the size of the receive buffer for unrequested messages, also beyond `net.core.rmem_max`. The kernel
+    /// silently drops messages that do not fit.
     ///
     /// # Errors
     /// Those of setsockopt(2); `EPERM` without `CAP_NET_ADMIN`.
@@ -137,7 +137,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives the messages of a multicast group from now on. Where there is no room for one, a receive fails once with
+    /// Receives the messages of a multicast group from now on. After the loss of a message, one receive fails with
     /// `ENOBUFS`.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Socket {
         Ok(setsockopt(&self.fd, AddMembership, &group)?)
     }
 
-    /// Messages that the kernel has dropped so far for lack of room. Linux 4.12.
+    /// Number of messages that the kernel has dropped so far for lack of room. Linux 4.12.
     ///
     /// # Errors
     /// Those of getsockopt(2).
@@ -157,7 +157,7 @@ impl Socket {
     /// Sends a request, or a batch of them, in one datagram.
     ///
     /// # Errors
-    /// Those of send(2). The kernel's verdict on the request is a message.
+    /// Those of send(2). The kernel's verdict on the request is a received message.
     pub fn send(&self, request: &[u8]) -> io::Result<()> {
         loop {
             match send(self.fd.as_raw_fd(), request, MsgFlags::empty()) {
@@ -167,8 +167,8 @@ impl Socket {
         }
     }
 
-    /// Receives one datagram and returns its length in `buffer`; None when none is waiting. A datagram from another
-    /// process is skipped.
+    /// Receives one datagram and returns its length in `buffer`; None if none is available. Skips datagrams from other
+    /// processes.
     ///
     /// # Errors
     /// Those of recvmsg(2), and `EMSGSIZE` for a datagram longer than `buffer`, whose rest is lost.
@@ -190,18 +190,18 @@ impl Socket {
     }
 
     /// Sends a request and passes each message of the reply to `take`, until it breaks. Messages left over from an
-    /// earlier request come first: compare the sequence number. The calling thread waits, usually not at all.
+    /// earlier request come first: compare the sequence number. Blocks the calling thread, usually for no time.
     ///
     /// # Errors
-    /// Those of [`Socket::send`] and [`Socket::receive`], and [`io::ErrorKind::TimedOut`] after 1 s without the end of
-    /// the reply.
+    /// Those of [`Socket::send`] and [`Socket::receive`], and [`io::ErrorKind::TimedOut`] if the reply is not complete
+    /// after 1 s.
     pub fn request<T>(
         &self,
         request: &[u8],
         mut take: impl FnMut(Message<'_>) -> ControlFlow<T>,
     ) -> io::Result<T> {
         self.send(request)?;
-        // A nested request takes an empty buffer and allocates its own.
+        // A nested request finds an empty buffer and allocates its own.
         let mut buffer = BUFFER.take();
         buffer.resize(DATAGRAM, 0);
         let answer = self.answer(&mut buffer, &mut take);

@@ -1,12 +1,12 @@
-//! Network namespaces: which one a process is in, and sockets in it.
+//! Network namespaces: the namespace of a process, and sockets in a namespace.
 //!
 //! This is the only module that enters a namespace
 //! ([setns(2)](https://man7.org/linux/man-pages/man2/setns.2.html)). It does so on a new thread that opens the socket
 //! and exits: there is no return to the old namespace that could fail, and no other code runs inside. A socket stays
 //! in the namespace that it was opened in, so ordinary threads connect and communicate.
 //!
-//! An open namespace and each of its sockets keep it alive: close both when the work is done. Needs `CAP_SYS_ADMIN`,
-//! and `CAP_SYS_PTRACE` for processes of other users.
+//! An open namespace and its sockets keep the namespace alive, so close all of them after the work. Needs
+//! `CAP_SYS_ADMIN`, and `CAP_SYS_PTRACE` for processes of other users.
 
 mod scan;
 
@@ -37,7 +37,7 @@ use crate::{
     pods::proc::ProcRoot,
 };
 
-/// Stack of the throw-away thread: it makes two system calls.
+/// Stack of the temporary thread, which makes two system calls.
 const STACK: usize = 64 * 1024;
 
 const PRIORITY: i32 = SOCKET_PRIORITY as i32;
@@ -45,7 +45,7 @@ const PRIORITY: i32 = SOCKET_PRIORITY as i32;
 /// [`linux/sockios.h`](https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/sockios.h).
 const SIOCGSKNS: libc::Ioctl = 0x894C;
 
-/// Of every socket.
+/// Flags of every socket.
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 
 /// A namespace could not be opened or used.
@@ -66,7 +66,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the process whose namespace was to be opened has ended, or has begun to.
+    /// Whether the process has exited or is exiting.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Open { source, .. } if has_ended(source))
     }
@@ -80,7 +80,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Opens the current namespace of a process. Check afterwards that `pid` is still the same process.
+    /// Opens the current namespace of a process. Check afterwards that `pid` is still that process.
     pub fn of_process(proc: &ProcRoot, pid: Pid) -> Result<Self, Error> {
         let path = proc.path(pid, "ns/net");
         let open = || -> io::Result<Self> {
@@ -99,11 +99,11 @@ impl Netns {
         if fd < 0 {
             return Err(Error::Given(io::Error::last_os_error()));
         }
-        // SAFETY: the kernel has just opened this descriptor, and no other code knows it.
+        // SAFETY: the kernel has just opened this descriptor, and no other code has it.
         Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Takes an open descriptor after checking that it is one of a network namespace
+    /// Takes ownership of a descriptor if it is one of a network namespace
     /// ([ioctl_nsfs(2)](https://man7.org/linux/man-pages/man2/ioctl_nsfs.2.html)).
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Netns {
         Ok(Self { fd, id })
     }
 
-    /// Creates an empty namespace, in which loopback is down. It ends when it and its sockets are closed.
+    /// Creates an empty namespace with loopback down. The kernel removes it when the value and its sockets are closed.
     ///
     /// # Errors
     /// [`Error::Make`]; `EPERM` without `CAP_SYS_ADMIN`.
@@ -141,12 +141,12 @@ impl Netns {
         self.id
     }
 
-    /// Opens a non-blocking TCP socket in the namespace, which no hold of usher holds or counts
-    /// ([`SOCKET_PRIORITY`]). Takes about 50 µs, in which the calling thread waits.
+    /// Opens a non-blocking TCP socket in the namespace, which usher's holds neither hold nor count
+    /// ([`SOCKET_PRIORITY`]). Blocks the calling thread for about 50 µs.
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
         self.socket(|| {
             let opened = socket(family, SockType::Stream, FLAGS, None)?;
-            // Without the capability to set it, the connection is one like the app's.
+            // Without the capability to set it, the connection is treated like the app's.
             let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
             Ok(opened)
         })
@@ -156,7 +156,7 @@ impl Netns {
     pub fn udp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
         self.socket(|| {
             let opened = socket(family, SockType::Datagram, FLAGS, None)?;
-            // Without the capability to set it, the datagram is one like the app's.
+            // Without the capability to set it, the datagram is treated like the app's.
             let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
             Ok(opened)
         })
@@ -225,7 +225,7 @@ fn identity(fd: &OwnedFd) -> io::Result<NetnsId> {
     })
 }
 
-/// The kind of a namespace descriptor: a flag of clone(2).
+/// The kind of a namespace descriptor, as a flag of clone(2).
 #[expect(unsafe_code, reason = "an ioctl")]
 fn kind(fd: &OwnedFd) -> io::Result<i32> {
     // SAFETY: the descriptor is open, and the request takes no argument.

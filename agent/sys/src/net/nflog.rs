@@ -2,10 +2,10 @@
 //! ([nfnetlink_log](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink_log.c)).
 //!
 //! A group has one reader in each network namespace, from [`Log::bind`] until the [`Log`] is dropped. The kernel drops
-//! copies that do not fit the receive buffer, which fits about 2,500. That is not an error: the connection of a lost
-//! copy continues at its next retransmission.
+//! copies that do not fit in the receive buffer, which holds about 2,500. A lost copy is not an error: its connection
+//! continues at the next retransmission.
 //!
-//! The messages are decoded here: netlink-packet-netfilter 0.4.0 copies each payload, which is borrowed here.
+//! The messages are decoded here without a copy of each payload, which netlink-packet-netfilter 0.4.0 would make.
 //!
 //! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 
@@ -49,17 +49,17 @@ const PREFIX: u16 = 10;
 /// Length of `struct nfgenmsg`, which precedes the attributes.
 const FAMILY: usize = 4;
 
-/// How much of each packet is copied: an IP header and a TCP header with all their options. A SYN is longer only with data
-/// (TCP Fast Open).
+/// Length of a copy: an IP header and a TCP header with all their options. A SYN is longer only with data (TCP Fast
+/// Open).
 const COPIED: u32 = 120;
 
-/// Receive buffer for copies; the kernel accounts them twice.
+/// Receive buffer for copies. The kernel accounts each copy twice.
 const ROOM: usize = 1024 * 1024;
 
 /// Length of the kernel's buffer for copies: a page, 8 KiB at most.
 const DATAGRAM: usize = 8 * 1024;
 
-/// Copies that are read before other tasks get their turn.
+/// Maximum number of copies in one read, so that other tasks can run.
 const TURN: usize = 1024;
 
 /// Packets cannot be copied.
@@ -78,7 +78,7 @@ pub enum Error {
 /// A copied packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its first bytes, from the IP header on; 120 at most.
+    /// The first bytes of the packet, from the IP header on; at most 120.
     pub payload: &'a [u8],
     /// The netfilter hook; 3 is output.
     pub hook: Option<u8>,
@@ -100,7 +100,7 @@ fn packet(bytes: &[u8]) -> Option<Packet<'_>> {
     let mut prefix = None;
     for attribute in attributes(bytes) {
         match attribute.kind {
-            // The protocol precedes the hook.
+            // The hook follows the protocol.
             HEADER => hook = attribute.value.get(2).copied(),
             PAYLOAD => payload = Some(attribute.value),
             PREFIX => prefix = attribute.text(),
@@ -123,7 +123,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Binds the group. Requires a tokio runtime on the thread; call it before the rules exist.
+    /// Binds the group. Requires a tokio runtime on the thread. Call it before the rules exist.
     pub fn bind(netns: &Netns, group: u16) -> Result<Self, Error> {
         let socket = netns.netlink(Protocol::Netfilter)?;
         let prepare = |source| Error::Prepare { group, source };
@@ -132,7 +132,7 @@ impl Log {
             attribute::put(body, COMMAND, &[COMMAND_BIND]);
             let [a, b, c, d] = COPIED.to_be_bytes();
             attribute::put(body, MODE, &[a, b, c, d, MODE_PACKET, 0]);
-            // Each packet at once instead of in batches.
+            // Disables batching, so that each packet arrives at once.
             attribute::put_u32(body, THRESHOLD, 1);
         });
         configure(&socket, &request).map_err(|source| Error::Bind { group, source })?;
@@ -154,12 +154,12 @@ impl Log {
         Ok(())
     }
 
-    /// Copies that the kernel has dropped so far for lack of room; 0 where it does not report them.
+    /// Number of copies that the kernel has dropped so far for lack of room; 0 if it does not report it.
     pub fn dropped(&self) -> u32 {
         self.socket.get_ref().drops().unwrap_or(0)
     }
 
-    /// Passes up to 1,024 waiting packets to `take`, without waiting for more.
+    /// Passes up to 1,024 available packets to `take`, without waiting for more.
     pub fn drain(&mut self, mut take: impl FnMut(Packet<'_>)) -> Result<(), Error> {
         read(self.socket.get_ref(), &mut self.buffer[..], &mut take)
             .map(drop)
@@ -171,13 +171,13 @@ fn receive_error(group: u16) -> impl Fn(io::Error) -> Error {
     move |source| Error::Receive { group, source }
 }
 
-/// Reads waiting packets; true if there are no more.
+/// Reads available packets; true if all were read.
 fn read(socket: &Socket, buffer: &mut [u8], take: &mut impl FnMut(Packet<'_>)) -> io::Result<bool> {
     for _ in 0..TURN {
         match socket.receive(buffer) {
             Ok(None) => return Ok(true),
             Ok(Some(length)) => packets(&buffer[..length]).for_each(&mut *take),
-            // Copies were lost, or one was too long.
+            // Copies were lost, or a copy was too long.
             Err(error) if is_loss(&error) => {}
             Err(error) => return Err(error),
         }

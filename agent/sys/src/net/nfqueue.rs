@@ -1,13 +1,13 @@
 //! Packets that wait in a queue
 //! ([nfnetlink_queue](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink_queue.c)):
-//! DNS queries, because the sender of a dropped UDP packet gets `EPERM`.
+//! It holds DNS queries, because the sender of a dropped UDP packet would get `EPERM`.
 //!
-//! The kernel keeps the packets; only the verdict on the binding is read here. The kernel notifies the socket of each
-//! packet anyway, and drops a packet whose notification does not fit the receive buffer, so the buffer fits all.
-//! Dropping the [`Queue`] drops its packets; a rule with `bypass` passes later ones.
+//! The packets stay in the kernel, and only the verdict on the binding is read here. The kernel still notifies the
+//! socket of each packet, and drops a packet whose notification does not fit in the receive buffer, so the buffer has
+//! room for all. Dropping the [`Queue`] drops its packets; a rule with `bypass` passes later ones.
 //!
-//! The crate nfq 0.2.5 is not used: it opens its socket in the network namespace of the caller and sends one verdict for
-//! each packet.
+//! The crate nfq 0.2.5 is not used, because it opens its socket in the caller's network namespace and sends one verdict
+//! for each packet.
 //!
 //! Needs `CAP_NET_ADMIN` in the user namespace that owns the network namespace.
 
@@ -25,7 +25,7 @@ use crate::net::{
 /// The queue of usher's rules.
 pub const QUEUE: u16 = 9643;
 
-/// Most packets in the queue; later ones are dropped.
+/// Maximum number of queued packets; later ones are dropped.
 pub const MOST_PACKETS: u32 = 1024;
 
 /// Receive buffer for the kernel's notifications (about 800 B each, accounted twice).
@@ -42,10 +42,10 @@ const PARAMETERS: u16 = 2;
 const COPY_META: u8 = 1;
 const MOST: u16 = 3;
 
-// Of a verdict.
+// Attributes of a verdict.
 const VERDICT: u16 = 2;
 const ACCEPT: u32 = 1;
-/// After the id of every packet, in the kernel's comparison.
+/// An id that the kernel's comparison sorts after every packet's id.
 const ALL: u32 = 0x7fff_ffff;
 
 /// Packets cannot be queued or released.
@@ -86,8 +86,8 @@ impl Queue {
 
     /// Releases all queued packets in the order of their arrival. Can be repeated for packets that arrived later.
     pub fn accept_all(&self) -> Result<(), Error> {
-        // Without an acknowledgement: it would follow the notifications of all packets, and be lost where they fill
-        // the buffer. The kernel rejects the verdict on an empty queue, which is not read.
+        // Requests no acknowledgement, because it would follow the notifications of all packets, and be lost if they
+        // fill the buffer. The kernel rejects a verdict on an empty queue; that error is not read.
         let request = message(SUBSYSTEM, VERDICTS, self.queue, 0, |body| {
             let mut verdict = [0; 8];
             verdict[..4].copy_from_slice(&ACCEPT.to_be_bytes());

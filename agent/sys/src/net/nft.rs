@@ -1,17 +1,17 @@
-//! nftables: the table that holds a pod's connections, written and read over netlink
+//! nftables: the table that holds a pod's connections. It is written and read over netlink
 //! ([`net/netfilter/nf_tables_api.c`](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nf_tables_api.c)).
 //!
 //! Every change is one batch. The kernel applies all of a batch or nothing, and replies before the system call that
-//! sends it returns. A socket belongs to one network namespace ([`Netns::netlink`](crate::net::netns::Netns::netlink))
-//! and has one user at a time.
+//! sends the batch returns. A socket belongs to one network namespace
+//! ([`Netns::netlink`](crate::net::netns::Netns::netlink)) and must have only one user at a time.
 //!
-//! The bodies are encoded here: netlink-packet-netfilter 0.4.0 panics on a set element with a short key
-//! (`NlaBuffer::new` without a check) and has no counter, log, queue or target expression; the `nftables` crate runs
-//! the program `nft`.
+//! The bodies are encoded here. netlink-packet-netfilter 0.4.0 panics on a set element with a short key
+//! (`NlaBuffer::new` without a check) and lacks the expressions counter, log, queue and target. The `nftables` crate
+//! runs the program `nft`.
 //!
 //! What can go wrong: no `CAP_NET_ADMIN` in the user namespace that owns the network namespace (`EPERM`); a kernel
-//! without an expression (`ENOENT`; `feature_probe` finds out which); a table that a process owns (`EPERM`). Tested on
-//! Linux 6.18; the youngest feature in use, timeouts of elements, came with 4.1.
+//! without an expression (`ENOENT`; `feature_probe` detects which); a table that a process owns (`EPERM`). Tested on
+//! Linux 6.18; the latest required feature, timeouts of elements, came with 4.1.
 
 mod batch;
 mod cost;
@@ -44,17 +44,17 @@ use crate::net::netlink::Socket;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", prefix = "nft-")]
 pub enum Operation {
-    /// A table was to be created.
+    /// Creating a table.
     Install,
-    /// The table was to be deleted.
+    /// Deleting the table.
     Delete,
-    /// Elements were to be deleted from a set.
+    /// Deleting elements of a set.
     Release,
-    /// Elements were to get a new timeout.
+    /// Setting new timeouts of elements.
     Renew,
-    /// The table was to be read.
+    /// Reading the table.
     Dump,
-    /// All rules of the namespace were to be read.
+    /// Reading all rules of the namespace.
     Measure,
 }
 
@@ -90,12 +90,12 @@ impl NftError {
         self.operation.into()
     }
 
-    /// Whether an object does not exist: a table, an element, or an expression in this kernel.
+    /// Whether an object is missing: a table, an element, or an expression in this kernel.
     pub fn is_not_there(&self) -> bool {
         self.is(Errno::ENOENT)
     }
 
-    /// The error of nfnetlink for an absent subsystem.
+    /// Whether nfnetlink lacks the subsystem.
     fn has_no_nftables(&self) -> bool {
         self.is(Errno::EINVAL)
     }
@@ -112,7 +112,7 @@ pub fn encode(ruleset: &Ruleset) -> Vec<u8> {
 
 fn install_batch(ruleset: &Ruleset) -> Batch {
     let mut batch = Batch::new();
-    // Deleting a table that does not exist fails, so it is created first.
+    // Deleting a missing table fails, so the batch creates the table first.
     batch.add_table();
     batch.delete_table();
     batch.add_table();
@@ -134,7 +134,7 @@ fn install_batch(ruleset: &Ruleset) -> Batch {
 /// Creates the table, or replaces an existing one.
 ///
 /// # Errors
-/// [`NftError`]; the previous table is unchanged then.
+/// [`NftError`]; the previous table is then unchanged.
 pub fn install(socket: &Socket, ruleset: &Ruleset) -> Result<(), NftError> {
     install_batch(ruleset).send(socket, Operation::Install)
 }
@@ -146,14 +146,14 @@ pub fn delete_table(socket: &Socket) -> Result<bool, NftError> {
     unless_not_there(batch.send(socket, Operation::Delete))
 }
 
-/// Releases these ports; true if all of them were held until now. A port whose time is over or whose table is gone was
-/// not.
+/// Releases these ports; true if all of them were held until now. A port is not held after its timeout, or without a
+/// table.
 ///
 /// # Errors
-/// [`NftError`] of the first port that fails; the other ports are released anyway.
+/// [`NftError`] of the first port that fails; the other ports are released nevertheless.
 pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError> {
     let mut result = Ok(true);
-    // One batch for each port: a missing element would undo a common batch.
+    // One batch for each port, because a missing element would undo a common batch.
     for port in ports {
         let mut batch = Batch::new();
         batch.delete_element(HELD, &port.to_be_bytes());
@@ -163,12 +163,12 @@ pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError>
     result
 }
 
-/// Holds these ports for the given times from now on, and copies packets for the longest of them. A released port is
-/// held again; ports that are not in `held_ports` are unchanged.
+/// Holds these ports for the given times from now on, and copies packets for the longest of these times. A released
+/// port is held again. Ports that are not in `held_ports` are unchanged.
 ///
 /// # Errors
-/// [`NftError`] of the first port that fails; the other ports are renewed anyway. With [`NftError::is_not_there`]
-/// there is no table.
+/// [`NftError`] of the first port that fails; the other ports are renewed nevertheless. [`NftError::is_not_there`]
+/// means that the table is missing.
 pub fn renew(socket: &Socket, held_ports: &[HeldPort]) -> Result<(), NftError> {
     let mut result = Ok(());
     for held_port in held_ports {
@@ -182,7 +182,7 @@ pub fn renew(socket: &Socket, held_ports: &[HeldPort]) -> Result<(), NftError> {
     result
 }
 
-/// Deletes and adds: a kernel before 6.12 does not update the timeout of an existing element.
+/// Deletes and adds the element, because kernels before 6.12 do not update the timeout of an existing one.
 fn renew_element(
     socket: &Socket,
     set: &str,
@@ -202,7 +202,7 @@ fn renew_element(
     }
 }
 
-/// Whether the table exists, whatever it contains. A kernel without nftables has none.
+/// Whether the table exists, with any content. A kernel without nftables has no table.
 pub fn exists(socket: &Socket) -> Result<bool, NftError> {
     match dump::head(socket) {
         Err(error) if error.is_not_there() || error.has_no_nftables() => Ok(false),
@@ -210,7 +210,7 @@ pub fn exists(socket: &Socket) -> Result<bool, NftError> {
     }
 }
 
-/// Reads the table back; None where there is none.
+/// Reads the table; None if it does not exist.
 pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
     match dump::table(socket) {
         Err(error) if error.is_not_there() => Ok(None),
@@ -218,7 +218,7 @@ pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
     }
 }
 
-/// Packets that the gate has counted: connection attempts with their retransmissions. 0 where there is no table.
+/// Number of packets that the gate has counted: connection attempts with their retransmissions. 0 without a table.
 pub fn count_held(socket: &Socket) -> Result<u64, NftError> {
     Ok(dump::rules(socket)?.packets)
 }

@@ -1,15 +1,15 @@
 //! Which processes of a pod hold which sockets.
 //!
-//! A socket has an inode number, and a process that holds it has a descriptor with that number. Only processes in the
-//! cgroups of the pod's containers are read. A result counts only if the process is still in its container afterwards,
-//! because its pid may have been reused.
+//! A socket has an inode number. A process that holds the socket has a descriptor with that number. Only processes in
+//! the cgroups of the pod's containers are read. A result counts only if the process is still in its container
+//! afterwards, because its pid may have been reused.
 //!
 //! There are two sources for the numbers ([proc_pid_fd(5)](https://man7.org/linux/man-pages/man5/proc_pid_fd.5.html),
 //! [proc_pid_fdinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_fdinfo.5.html)). The links in `/proc/PID/fd` are
 //! faster, but only the process's own user may list them, or root with `CAP_DAC_READ_SEARCH`. `/proc/PID/fdinfo` has
 //! the numbers since Linux 5.14, for processes with `CAP_SYS_PTRACE`. Neither opens a file of the process.
 //!
-//! Everything is bounded; [`Owners`] reports what is left out.
+//! All lists are bounded; [`Owners`] reports omissions.
 
 mod cgroup;
 mod descriptor;
@@ -25,7 +25,7 @@ use self::descriptor::Look;
 use crate::pods::{cgroup::Error, proc::ProcRoot};
 
 const MOST_DESCRIPTORS: usize = 1 << 20;
-/// Most pairs of a socket and a process that are kept.
+/// Maximum number of pairs of a socket and a process.
 const MOST_PAIRS: usize = 1 << 17;
 
 /// A container's cgroups.
@@ -33,14 +33,14 @@ const MOST_PAIRS: usize = 1 << 17;
 pub struct Member {
     /// The container, which may be the sandbox.
     pub id: ContainerId,
-    /// The processes in its cgroup and those below.
+    /// The processes in its cgroup and nested ones.
     pub pids: Vec<Pid>,
     /// Inode numbers of these cgroups; empty on cgroup v1.
     pub cgroups: Vec<u64>,
 }
 
-/// Lists the containers of a pod and their processes, starting at the directory that holds `kubepods`
-/// ([`locate`](crate::pods::cgroup::locate)). Empty where the pod has no cgroup.
+/// Lists the containers of a pod and their processes. `cgroup_root` is the directory that contains `kubepods`
+/// ([`locate`](crate::pods::cgroup::locate)). Empty if the pod has no cgroup.
 ///
 /// # Errors
 /// [`Error`], when the tree cannot be listed.
@@ -57,7 +57,7 @@ pub struct Owners {
     pub held: Vec<(u32, u32)>,
     /// Processes that could not be read, with the error.
     pub hidden: Vec<(Pid, io::Error)>,
-    /// Whether there were more descriptors, or holders, than the limits.
+    /// Whether descriptors or holders exceed the limits.
     pub cut: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct Owners {
 /// its index in `members`.
 ///
 /// # Errors
-/// When the descriptors of this process cannot be read; they identify the file system of sockets.
+/// If the descriptors of this process cannot be read, which identify the file system of sockets.
 pub fn owners(
     proc: &ProcRoot,
     pod: &PodUid,
@@ -86,7 +86,7 @@ pub fn owners(
                     sockets.insert(inode);
                 }
             });
-            // The pid may belong to another process by now.
+            // The pid may have been reused by now.
             if !proc.is_in(*pid, &key).unwrap_or(false) {
                 continue;
             }

@@ -1,11 +1,11 @@
 //! Copies of the packets of a network namespace ([packet(7)](https://man7.org/linux/man-pages/man7/packet.7.html)).
 //!
-//! A [`Tap`] is one socket for all interfaces of the namespace. The kernel runs the filter before it copies, writes
+//! A [`Tap`] is one socket for all interfaces of the namespace. The kernel runs the filter before it copies. It writes
 //! accepted packets into a ring that it shares with this process (`TPACKET_V3`, Linux 3.2;
 //! [packet_mmap](https://www.kernel.org/doc/html/v6.12/networking/packet_mmap.html)), and counts packets that do not
-//! fit: there is no system call for each packet, the memory is bounded, and losses are reported. The filter is
-//! attached before the first packet is copied. recvmmsg(2) is not used, because the kernel bounds its queue by the
-//! accounted size of packets: a burst of some thousands of small ones on loopback fills it in a millisecond.
+//! fit. So a packet costs no system call, the memory is bounded, and losses are reported. The filter is attached before
+//! the first copy. recvmmsg(2) is not used, because the kernel bounds its queue by the accounted size of packets: on
+//! loopback, some thousands of small packets fill it in a millisecond.
 //!
 //! Needs `CAP_NET_RAW` in the user namespace that owns the network namespace, and the capabilities of
 //! [`crate::net::netns`].
@@ -38,7 +38,7 @@ use crate::net::{
 /// Most bytes of a packet in the ring, and the default.
 pub const LONGEST: u32 = ring::LONGEST;
 
-/// The smallest ring; sizes are multiples of it.
+/// The smallest ring. The size of a ring is a multiple of it.
 pub const SMALLEST_ROOM: usize = ring::BLOCK;
 
 /// The required capabilities, in the order of their use.
@@ -110,7 +110,7 @@ impl Error {
     }
 }
 
-/// The kernel's counters since the tap was opened.
+/// The kernel's counters since the start of the capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Packets that the filter accepted.
@@ -122,18 +122,18 @@ pub struct Statistics {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// Packets arrived, or the time is over.
+    /// Packets arrived, or the time limit has passed.
     Packets,
     /// The stop descriptor is readable.
     Stopped,
-    /// The reader of the output has closed it.
+    /// The reader of the output has closed the pipe.
     ReaderClosed,
 }
 
 /// Copies of the packets of one network namespace.
 #[derive(Debug)]
 pub struct Tap {
-    // Unmapped before the socket is closed.
+    // Dropped before the socket, so that the memory is unmapped before the socket is closed.
     ring: Ring,
     socket: OwnedFd,
     links: Links,
@@ -144,12 +144,12 @@ impl Tap {
     /// Starts to copy packets that `program` accepts. `room` is the size of the ring.
     ///
     /// # Errors
-    /// All but [`Error::Statistics`] and [`Error::Wait`].
+    /// All variants except [`Error::Statistics`] and [`Error::Wait`].
     pub fn open(netns: &Netns, program: &[Instruction], room: usize) -> Result<Self, Error> {
         let socket = netns.packet_socket()?;
         option::attach(&socket, program)?;
         let ring = Ring::map(&socket, room)?;
-        // From here on packets are copied.
+        // The kernel copies packets from here on.
         option::bind(&socket).map_err(Error::Bind)?;
         Ok(Self {
             ring,
@@ -172,7 +172,7 @@ impl Tap {
             .collect())
     }
 
-    /// The name of an interface that appeared later; None when it no longer exists.
+    /// The name of an interface that appeared later; None if it no longer exists.
     pub fn name(&self, index: u32) -> Option<String> {
         let interfaces = self.links.interfaces().ok()?;
         interfaces
@@ -181,7 +181,7 @@ impl Tap {
             .map(|interface| interface.name)
     }
 
-    /// Passes the packets of the next full block to `take`, until it breaks; false when no block is full.
+    /// Passes the packets of the next full block to `take`, until it breaks; false if no block is full.
     pub fn read(&mut self, take: impl FnMut(Packet<'_>) -> ControlFlow<()>) -> bool {
         self.ring.read(take)
     }
@@ -200,7 +200,7 @@ impl Tap {
         Ok(self.statistics)
     }
 
-    /// Waits at most `limit` for packets, for `stop` to become readable, and for the reader of `written`, a pipe, to
+    /// Waits at most `limit` for packets, for `stop` to become readable, and for the reader of the pipe `written` to
     /// close it.
     pub fn wait(
         &self,
@@ -212,7 +212,7 @@ impl Tap {
             PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
             PollFd::new(stop, PollFlags::POLLIN),
         ];
-        // No events are requested: the kernel reports errors anyway.
+        // Requests no events, because the kernel reports errors anyway.
         fds.extend(written.map(|fd| PollFd::new(fd, PollFlags::empty())));
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, limit) {

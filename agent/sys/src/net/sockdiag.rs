@@ -1,9 +1,9 @@
-//! Sockets of a network namespace: all of them ([`Sockets::dump`]), or a single one, looked up as the kernel does for
-//! an incoming packet ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
-//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)). A lookup reads a
-//! few hash buckets, however many sockets are open on the node, and the owner of the socket does not notice it.
+//! Sockets of a network namespace. [`Sockets::dump`] lists all. A lookup finds a single one, in the way in which the
+//! kernel does for an incoming packet ([sock_diag(7)](https://man7.org/linux/man-pages/man7/sock_diag.7.html),
+//! [`inet_diag_find_one_icsk`](https://github.com/torvalds/linux/blob/v6.18/net/ipv4/inet_diag.c)). It reads a few hash
+//! buckets, independent of the node's number of sockets, and has no effect on the socket.
 //!
-//! Needs no privilege. A kernel without the modules `inet_diag` and `tcp_diag` finds nothing (`ENOENT`, as for an
+//! Needs no privilege. Without the modules `inet_diag` and `tcp_diag` the kernel finds nothing (`ENOENT`, as for an
 //! absent socket), so [`Sockets::is_supported`] uses a dump. Requests and replies are encoded here:
 //! netlink-packet-sock-diag 0.5.0 does not decode the cgroup of a socket, and its types would not be shorter than the
 //! two fixed structures.
@@ -38,13 +38,13 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 const SYN_SENT: u8 = 2;
 const LISTEN: u8 = 10;
 
-/// Index of the loopback interface in every network namespace. With it a lookup also finds a socket that is bound to
-/// the interface.
+/// Index of the loopback interface in every network namespace. With this index a lookup also finds a socket that is
+/// bound to the interface.
 const LOOPBACK: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Sent a SYN and waits for the reply.
+    /// The socket has sent a SYN and waits for the reply.
     SynSent,
     Listens,
     Other,
@@ -53,7 +53,7 @@ pub enum State {
 /// A socket could not be looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No netlink socket in the namespace; `EPROTONOSUPPORT` on a kernel without sock_diag.
+    /// The namespace's netlink socket failed; `EPROTONOSUPPORT` on a kernel without sock_diag.
     #[error("opening a socket to look up others")]
     Open(#[from] netns::Error),
     #[error("looking up the listener at {address}")]
@@ -109,7 +109,7 @@ impl Sockets {
             match self.look_up(listener, LOOPBACK) {
                 Ok(Some(State::Listens)) => return Ok(true),
                 Ok(_) => {}
-                // A kernel without IPv6.
+                // The kernel has no IPv6.
                 Err(error) if own.is_ipv6() && is(&error, Errno::EINVAL) => {}
                 Err(source) => return Err(Error::Listener { address, source }),
             }
@@ -117,14 +117,14 @@ impl Sockets {
         Ok(false)
     }
 
-    /// The state of a connection's socket; None where there is none. A socket that its owner has bound to an interface
-    /// is not found.
+    /// The state of a connection's socket; None if there is no such socket. A socket that is bound to an interface is
+    /// not found.
     pub fn state(&mut self, connection: Connection) -> Result<Option<State>, Error> {
         self.look_up(connection, 0)
             .map_err(|source| Error::Connection { connection, source })
     }
 
-    /// Whether the kernel has the modules. Dumps all TCP sockets in none of the states, which distinguishes "no
+    /// Whether the kernel has the modules. Dumps the TCP sockets in none of the states, which distinguishes "no
     /// sockets" from "no module".
     pub fn is_supported(&mut self) -> Result<bool, Error> {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
@@ -208,7 +208,7 @@ fn put_request(body: &mut Vec<u8>, states: u32, connection: Connection, interfac
         body.resize(start + 16, 0);
     }
     body.extend_from_slice(&interface.to_ne_bytes());
-    // No cookie: any socket of this connection.
+    // Without a cookie, any socket of this connection matches.
     body.extend_from_slice(&[0xff; 8]);
 }
 

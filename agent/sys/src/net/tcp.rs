@@ -1,4 +1,4 @@
-//! TCP connections from sockets that were opened in another network namespace.
+//! TCP connections over sockets of other network namespaces.
 
 use std::{
     io,
@@ -12,10 +12,10 @@ use nix::{
 };
 use tokio::net::TcpStream;
 
-/// Connects a TCP socket of any network namespace.
+/// Connects a TCP socket, which may be in any network namespace.
 ///
 /// # Errors
-/// As connect(2).
+/// Those of connect(2).
 pub async fn connect(fd: OwnedFd, to: IpAddr, port: u16) -> io::Result<TcpStream> {
     let address = SockaddrStorage::from(SocketAddr::new(to, port));
     match socket::connect(fd.as_raw_fd(), &address) {

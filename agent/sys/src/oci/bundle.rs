@@ -1,14 +1,14 @@
-//! The bundles of a container runtime: one directory for each container, watched from its creation to the container's
-//! first process.
+//! The bundles of a container runtime: one directory for each container, watched from its creation until the
+//! container's first process.
 //!
 //! containerd's [runtime v2](https://github.com/containerd/containerd/blob/v2.0.0/core/runtime/v2/bundle.go) creates a
-//! directory named after the container's id and writes `config.json` into it; then it mounts the root file system at
-//! `rootfs`, and the runtime writes the pid of the first process to `init.pid`. The kernel reports each step: one
+//! directory with the container's id as its name and writes `config.json` into it. Then it mounts the root file system
+//! at `rootfs`, and the runtime writes the pid of the first process to `init.pid`. The kernel reports each step: one
 //! [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html) instance watches the directories and files, and
-//! `mount` the mounts, which inotify does not report. A bundle is watched only until everything needed has been read.
-//!
-//! What can go wrong: the directory is created with the node's first container (its parents are watched),
-//! `config.json` appears before its content (read again), the kernel's queue overflows (everything is read again).
+//! `mount` watches the mounts, which inotify does not report. A bundle is watched only until everything needed has been
+//! read.
+//! What can go wrong: the directory may not exist before the node's first container (its parents are watched);
+//! `config.json` may still be empty (it is read again); the kernel's queue may overflow (everything is read again).
 
 mod directory;
 mod entry;
@@ -41,20 +41,20 @@ use crate::{files::directory::Places, pods::inotify::Watches};
 pub struct Bundles {
     path: PathBuf,
     watches: AsyncFd<Watches>,
-    /// Watch of the directory, while it exists. The directory is not kept open: inotify does not report the removal of
-    /// an open directory.
+    /// Watch of the directory, while it exists. The directory is not kept open, because inotify does not report the
+    /// removal of an open directory.
     directory: Option<WatchDescriptor>,
     /// Watches of its parents, while it does not exist.
     places: Option<Places>,
     entries: BTreeMap<ContainerId, Entry>,
     watched: BTreeMap<WatchDescriptor, ContainerId>,
-    /// Changes of mounts, while a followed bundle has no root file system.
+    /// Watch of mounts, while a followed bundle has no root file system.
     mounts: Option<Changes>,
 }
 
 impl Bundles {
-    /// Watches from now on. Requires a tokio runtime on the thread. An absent directory is waited for. Existing
-    /// bundles are reported only by [`Self::unstarted`] and [`Self::follow`].
+    /// Watches from now on. Requires a tokio runtime on the thread. The directory may be absent. Only
+    /// [`Self::unstarted`] and [`Self::follow`] report existing bundles.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let watches = Watches::open().map_err(|source| Error::watch(path, source))?;
         let mut bundles = Self {
@@ -100,7 +100,7 @@ impl Bundles {
         }
     }
 
-    /// Existing bundles without a process: those of containers that are being started.
+    /// Reports existing bundles without a process, whose containers are starting.
     pub fn unstarted(&mut self) -> Result<Vec<Observation>, Error> {
         let all: Vec<ContainerId> = self.entries.keys().cloned().collect();
         let mut observations = Vec::new();
@@ -115,16 +115,16 @@ impl Bundles {
         Ok(observations)
     }
 
-    /// Reports the mount and the first process of a container from now on, including existing ones;
+    /// Reports the mount and the first process of a container from now on, including existing ones. Returns
     /// [`Observation::Removed`] if the bundle does not exist.
     pub fn follow(&mut self, id: &ContainerId) -> Result<Vec<Observation>, Error> {
         let Ok(bundle) = self.directory(id) else {
-            // A removal that is still in the queue is reported only once.
+            // The removal may still be in the queue; it is reported only once.
             return Ok(self
                 .removed(id)
                 .unwrap_or_else(|| vec![Observation::Removed(id.clone())]));
         };
-        // Before the first check.
+        // Opened before the first check, so that no mount is missed.
         if self.mounts.is_none() {
             self.mounts = Some(Changes::open().map_err(Error::Mounts)?);
         }
@@ -136,7 +136,7 @@ impl Bundles {
         Ok(observations)
     }
 
-    /// Reports nothing more about a container but its removal.
+    /// Stops reports about a container, except its removal.
     pub fn forget(&mut self, id: &ContainerId) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.forget();
@@ -153,8 +153,8 @@ impl Bundles {
         file::bundle(&self.path.join(id.as_str()))
     }
 
-    /// Opens a container's root file system, with `O_PATH`. Close it at once: the runtime cannot unmount an open file
-    /// system.
+    /// Opens a container's root file system, with `O_PATH`. Close it soon, because the runtime cannot unmount an open
+    /// file system.
     ///
     /// # Errors
     /// Those of open(2).

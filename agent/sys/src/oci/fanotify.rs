@@ -1,14 +1,14 @@
 //! Execs and opens that wait for permission: a [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html)
 //! group with `FAN_OPEN_EXEC_PERM` (Linux 5.0) or `FAN_OPEN_PERM`.
 //!
-//! A process that executes a file under a mark is blocked in `execve` until the response, or until it is killed.
-//! Closing the group, at the latest at the end of this process, allows all waiting execs
+//! A process that executes a marked file blocks in `execve` until the response, or until it is killed. Closing the
+//! group allows all waiting execs; the kernel closes it when this process exits
 //! ([fanotify_release](https://github.com/torvalds/linux/blob/v6.12/fs/notify/fanotify/fanotify_user.c)).
 //!
 //! **The kernel itself denies an exec** if it cannot open the program for this process: no descriptor is left
-//! (`EMFILE`), a security module forbids it, or the file system refuses it, as overlayfs does where the mounter may not
+//! (`EMFILE`), a security module forbids it, or the file system refuses it, as overlayfs does if the mounter may not
 //! read the file (`EACCES`). `copy_event_to_user` fails, `fanotify_read` finishes the event with `FAN_DENY`, and the
-//! `execve` fails with `EPERM`. That concerns this one exec: the group and its other events are intact.
+//! `execve` fails with `EPERM`. Only this exec is affected: the group and its other events are intact.
 //!
 //! Each denial is an [`Error::Denied`]. With `FAN_REPORT_FD_ERROR` (Linux 6.13, backported to 6.12.4 and 6.6.66) the
 //! event itself carries the error and the pid. An older kernel returns the error from `read`, and only for the first
@@ -38,7 +38,7 @@ use self::{
     waiting::EVENT,
 };
 
-/// Most events of one call: a process that keeps executing programs would otherwise never let it return.
+/// Maximum number of events in one call. Otherwise a process that keeps executing programs could prevent its return.
 const TOGETHER: usize = 64;
 /// Reports a denied exec with its pid; unknown to nix and libc.
 const FAN_REPORT_FD_ERROR: u32 = 0x2000;
@@ -55,7 +55,7 @@ pub enum Mark {
     Directory,
 }
 
-/// What waits for permission.
+/// The operation that waits for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Exec,
@@ -69,7 +69,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens a group and checks the kernel's support: a mark on this program is added and removed.
+    /// Opens a group. Checks the kernel's support by adding and removing a mark on this program.
     pub fn open() -> Result<Self, Error> {
         let group = Self::init(Access::Exec)?;
         for flags in [MarkFlags::FAN_MARK_ADD, MarkFlags::FAN_MARK_REMOVE] {
@@ -82,7 +82,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Opens a group for opens. It is not tried on a file, because an open of that file at the same time would wait.
+    /// Opens a group for opens. No mark is tried, because it would block another open of the file.
     pub fn for_opens() -> Result<Self, Error> {
         Self::init(Access::Open)
     }
@@ -110,7 +110,7 @@ impl Group {
     /// Marks the object of a descriptor, which may be open with `O_PATH`. A repeated mark has no effect.
     ///
     /// # Errors
-    /// [`Error::Call`]; with `EACCES` where the file is not readable.
+    /// [`Error::Call`]; with `EACCES` if the file is not readable.
     pub fn mark(&self, kind: Mark, fd: BorrowedFd<'_>) -> Result<(), Error> {
         let marked = self.change(MarkFlags::FAN_MARK_ADD | kind.flag(), fd);
         marked.map_err(|errno| call("fanotify_mark", errno))
@@ -137,7 +137,7 @@ impl Group {
     }
 
     fn change(&self, flags: MarkFlags, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        // The call accepts no descriptor that was opened with O_PATH, but a path to one.
+        // The call rejects a descriptor that was opened with O_PATH, but accepts its path.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         self.fanotify
             .mark(flags, self.access.mask(), AT_FDCWD, Some(Path::new(&path)))
@@ -146,7 +146,7 @@ impl Group {
     /// Passes up to 64 waiting processes to `take`, without waiting for more.
     ///
     /// # Errors
-    /// [`Error::Denied`], after which it may be called again at once; [`Error::Call`].
+    /// [`Error::Denied`], after which the next call may follow at once; [`Error::Call`].
     pub fn read(&self, mut take: impl FnMut(Waiting)) -> Result<(), Error> {
         let mut event = [0; EVENT];
         for _ in 0..TOGETHER {
@@ -168,10 +168,10 @@ impl Group {
         Ok(())
     }
 
-    /// Allows what a process waits for.
+    /// Allows a waiting operation.
     ///
     /// # Errors
-    /// [`Error::Call`]. A process that was killed in the meantime is no error.
+    /// [`Error::Call`]. An operation whose process was killed in the meantime is no error.
     pub fn allow(&self, mut waiting: Waiting) -> Result<(), Error> {
         waiting.answer().map_err(|errno| call("write", errno))
     }

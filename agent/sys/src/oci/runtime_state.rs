@@ -1,4 +1,4 @@
-//! The state that a runtime's commands open first.
+//! The state directory of a container, which a runtime's commands open first.
 //!
 //! runc keeps it in [`ROOT/ID/state.json`](https://github.com/opencontainers/runc/blob/v1.3.0/libcontainer/factory_linux.go),
 //! crun in [`ROOT/ID/status`](https://github.com/containers/crun/blob/1.20/src/libcrun/status.c). Both replace the file by
@@ -23,7 +23,7 @@ use usher_core::{
 /// The files that the `kill` command of runc and crun opens first.
 const FILES: [&str; 2] = ["state.json", "status"];
 
-/// No directory has the state of the container.
+/// No directory contains the state of the container.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the runtime keeps no state of the container in {}", join(.roots))]
@@ -40,7 +40,7 @@ fn join(roots: &[PathBuf]) -> String {
     roots.join(", ")
 }
 
-/// Opens the directory of a container's state with `O_PATH`, in the first of these directories that has it.
+/// Opens the directory of a container's state with `O_PATH`. Uses the first of `roots` that has it.
 ///
 /// # Errors
 /// [`Error`].
@@ -75,12 +75,12 @@ pub fn open_directory(roots: &[PathBuf], container: &ContainerId) -> Result<Owne
     })
 }
 
-/// The command line of a process, without its end where it is too long; empty if the process is gone or not visible.
+/// The command line of a process, truncated at a limit; empty if the process has exited or is not visible.
 pub fn command_line(pid: Pid) -> Vec<u8> {
     let mut line = Vec::new();
     if let Ok(file) = std::fs::File::open(format!("/proc/{}/cmdline", pid.0)) {
         let limit = u64::try_from(LONGEST_COMMAND).unwrap_or(u64::MAX);
-        // A process that ends meanwhile has no command.
+        // A process that exits during the read has no command line.
         if file.take(limit).read_to_end(&mut line).is_err() {
             line.clear();
         }

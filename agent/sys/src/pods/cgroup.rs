@@ -1,13 +1,12 @@
-//! Appearing and disappearing pods and containers: the directories of the kubepods cgroup tree, watched by
+//! Created and removed pods and containers: the directories of the kubepods cgroup tree, watched by
 //! [inotify(7)](https://man7.org/linux/man-pages/man7/inotify.7.html).
 //!
-//! A directory may be filled before it is watched, so each is listed after its watch was added, and what both the list
-//! and the watch report counts once. When the kernel's queue overflows the whole tree is listed again. A directory
-//! that is removed before it can be watched is not an error. What can go wrong: `fs.inotify.max_user_watches` (one
-//! watch for each pod, two or three for their parents). While watches are exhausted the whole tree is listed every two
-//! seconds instead.
+//! A directory may have entries before its watch exists, so it is listed after the watch is added. An entry in both the
+//! list and the events counts once. When the kernel's queue overflows the whole tree is listed again. A directory that
+//! is removed before it can be watched is not an error. What can go wrong: `fs.inotify.max_user_watches` (one watch for
+//! each pod, two or three for their parents). While watches are exhausted the whole tree is listed every two seconds.
 //!
-//! Needs only read access to the tree. Works on cgroup v1, v2 and hybrid, because only names of directories count.
+//! Needs only read access to the tree. Works on cgroup v1, v2 and hybrid, because only the names of directories matter.
 
 mod change;
 mod contents;
@@ -38,7 +37,7 @@ pub use self::{
 };
 use crate::pods::inotify::Watches;
 
-/// Interval of listing the whole tree while a part of it cannot be watched.
+/// Interval between listings of the whole tree while a part of it is not watched.
 const RELIST: Duration = Duration::from_secs(2);
 
 /// The watched tree.
@@ -47,22 +46,22 @@ pub struct Tree {
     root: PathBuf,
     watches: AsyncFd<Watches>,
     watched: HashMap<WatchDescriptor, (Level, PathBuf)>,
-    /// Pods and containers that were reported as existing.
+    /// Pods and containers that were reported as created.
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
-    /// When to list the whole tree again, because a part of it could not be watched or listed.
+    /// Time of the next listing of the whole tree, if a part of it could not be watched or listed.
     relist_at: Option<Instant>,
-    /// How many parts these were the last time.
+    /// The number of such parts in the last attempt.
     failures: usize,
-    /// Whether every directory was listed since the last listing of the whole tree.
+    /// Whether all directories have been listed since the last listing of the whole tree.
     is_whole: bool,
 }
 
 impl Tree {
-    /// Watches the tree below `root`, the directory that holds `kubepods` (or will), and returns what exists already.
-    /// Errors below the root are returned with the result: the rest of the tree is watched anyway.
+    /// Watches the tree below `root`, the directory that contains or will contain `kubepods`. Returns the existing pods
+    /// and containers. Errors below the root are returned with the result, and the rest of the tree is watched anyway.
     ///
     /// # Errors
-    /// When the root itself cannot be watched.
+    /// If the root itself cannot be watched.
     pub fn open(root: &Path) -> Result<(Self, Vec<Change>, Vec<Error>), Error> {
         let watches = Watches::open().map_err(Error::Init)?;
         let mut tree = Self {
@@ -109,13 +108,13 @@ impl Tree {
         }
     }
 
-    /// Whether the container was reported as existing.
+    /// Whether the container was reported as created and not as removed.
     pub fn knows(&self, key: &ContainerKey) -> bool {
         let containers = self.known.get(&key.pod);
         containers.is_some_and(|containers| containers.contains(&key.id))
     }
 
-    /// Returns the changes until now, without waiting.
+    /// Returns the changes so far, without waiting.
     ///
     /// # Errors
     /// [`Error::Read`] is permanent; the other errors are returned with the changes.
@@ -130,7 +129,7 @@ impl Tree {
                 }
                 Err(Errno::EAGAIN) => {
                     self.schedule_relist(&update);
-                    // An overflow hides_existing nothing: the tree was listed again.
+                    // Appended last: an overflow hides no directory, because the tree was listed again.
                     update
                         .errors
                         .extend(update.overflowed.then_some(Error::Overflow));
@@ -142,7 +141,7 @@ impl Tree {
         }
     }
 
-    /// The same, and lists the whole tree where a watch is missing.
+    /// Like [`Self::drain`], and lists the whole tree if a watch is missing.
     pub fn settle(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         let (mut changes, mut errors) = self.drain()?;
         if self.relist_at.is_some() {
@@ -153,7 +152,7 @@ impl Tree {
         Ok((changes, errors))
     }
 
-    /// Whether all directories could be listed the last time.
+    /// Whether the last listings of all directories succeeded.
     pub const fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -167,7 +166,7 @@ impl Tree {
         }
     }
 
-    /// Lists the whole tree and adds the missing watches. Errors are returned only if their number has changed.
+    /// Lists the whole tree and adds missing watches. Returns errors only if their number has changed.
     fn relist(&mut self) -> (Vec<Change>, Vec<Error>) {
         let mut update = Update::default();
         self.list_all(&mut update);
@@ -183,7 +182,7 @@ impl Tree {
 
     fn handle_event(&mut self, event: &InotifyEvent, update: &mut Update) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            // The end of a watch may be among the lost events. Those that still exist have the same descriptor again.
+            // The end of a watch may be lost. A directory that still exists gets the same descriptor again.
             let before = std::mem::take(&mut self.watched);
             self.list_all(update);
             for (watch, place) in before {

@@ -1,8 +1,8 @@
-//! Follows one container from the creation of its cgroup: its init process, name and end.
+//! Follows one container from the creation of its cgroup until its end: its init process, name and exit.
 //!
-//! The runtime needs 20 to 40 ms between the creation of the cgroup and the first instruction of the image. It offers
-//! no event in this time, so the processes are polled every few milliseconds. After that nothing is polled until the
-//! init process ends.
+//! The runtime needs 20 to 40 ms between the creation of the cgroup and the first instruction of the image. No event
+//! reports this phase, so the processes are polled every few milliseconds. Later nothing is polled until the init
+//! process exits.
 
 mod error;
 mod init;
@@ -45,38 +45,38 @@ use crate::{
 const NAMING: Duration = Duration::from_secs(2);
 /// Polling intervals for a late name.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
-/// Polling intervals until the init process has executed the image's program, as long as a start may be held. After
-/// that its exit status shows it.
+/// Polling intervals until the init process has executed the image's program, for as long as a start may be held. Later
+/// the exit status must suffice.
 const EXEC_MS: [u64; 15] = [
     10, 10, 30, 100, 300, 500, 500, 1000, 1000, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
 ];
-/// How long a parent may take to reap its child; after that the exit status is unknown.
+/// Time limit for the parent to reap its child. Without a reap the exit status is unknown.
 const REAP: Duration = Duration::from_secs(5);
 
 /// The init process of a container.
 #[derive(Debug)]
 pub struct Init {
     pub pidfd: Pidfd,
-    /// The network namespace of the process at the end of the container's setup.
+    /// The network namespace of the process after the container's setup.
     pub netns: NetnsId,
-    /// The container's cgroup, where its other processes are.
+    /// The container's cgroup, which has its other processes.
     pub cgroup: Arc<Path>,
-    /// Whether the process was seen executing the image's program.
+    /// Whether the process was observed to execute the image's program.
     executed: AtomicBool,
 }
 
 impl Init {
-    /// Whether it is known to have executed the image's program. A process that ended soon may have executed it unseen.
+    /// Whether the process is known to have executed the image's program. An early exit may hide that.
     pub fn has_executed(&self) -> bool {
         self.executed.load(Ordering::Relaxed)
     }
 
-    /// Records that it has executed the image's program: it has replied.
+    /// Records that it has executed the image's program, because it has replied.
     pub fn set_executed(&self) {
         self.executed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it ended before that, as far as is known.
+    /// Whether it exited before that, as far as is known.
     pub fn never_executed(&self, status: ExitStatus) -> bool {
         usher_core::pod::exit_status::may_be_of_runtime(
             self.has_executed().then_some(true),
@@ -95,14 +95,14 @@ pub struct Container {
 }
 
 impl Container {
-    /// Follows the container to its end and reports its changes. Returns when the cgroup is removed or the init process has
-    /// ended.
+    /// Follows the container until its end and reports its changes. Returns when the cgroup is removed or the init
+    /// process has exited.
     ///
-    /// A full node has hundreds of these futures, and most only wait for an exit. The phases before and after are boxed, so
-    /// that they need no memory in the meantime.
+    /// A full node has hundreds of these futures, and most only wait for an exit. The phases before and after are
+    /// boxed, so that they use no memory during that wait.
     ///
     /// # Errors
-    /// [`Error`]; no further changes are reported then.
+    /// [`Error`]; no further changes are then reported.
     pub async fn follow<Report, Reported>(&self, report: Report) -> Result<(), Error>
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -116,7 +116,7 @@ impl Container {
         Ok(())
     }
 
-    /// Follows the container until its init process and name are known; None when it has ended by then.
+    /// Follows the container until its init process and name are known; None if it has ended by then.
     async fn begin<Report, Reported>(&self, report: &Report) -> Result<Option<Arc<Init>>, Error>
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -139,11 +139,11 @@ impl Container {
         };
         let netns = Netns::of_process(&self.proc, pidfd.pid());
         if netns.as_ref().is_err_and(netns::Error::is_gone) {
-            // A process leaves its namespaces before the kernel reports its exit.
+            // A process leaves its namespaces before the kernel reports its exit, so wait for the exit.
             pidfd.exited().await;
         }
         if named.is_none() || !pidfd.is_alive() {
-            // A container that ended before its name was read is known to the kubelet only.
+            // If the container ended before its name was read, only the kubelet knows its name.
             if let Some(name) = named.flatten() {
                 report(ContainerChange::Named(name), None).await;
             }
@@ -154,7 +154,7 @@ impl Container {
             id: self.key.id.clone(),
             source,
         };
-        // Closed at once: an open namespace would outlive the container.
+        // The namespace is closed at once, because it would outlive the container.
         let netns = netns.map_err(failed)?.id();
         let init = Arc::new(Init {
             pidfd,
@@ -186,8 +186,8 @@ impl Container {
         Ok(Some(init))
     }
 
-    /// Waits until a process has executed the image's program; false after the last interval, for example when the start is
-    /// held.
+    /// Waits until a process has executed the image's program; false after the last interval, for example if the start
+    /// is held.
     async fn execution(&self, pid: Pid) -> bool {
         let executed = || matches!(self.proc.has_executed(pid), Ok(Some(true)));
         for ms in EXEC_MS {
@@ -199,8 +199,8 @@ impl Container {
         executed()
     }
 
-    /// Reports the end of the init process. Until the process is reaped, `/proc` shows whether it had executed the image's
-    /// program; after that only the exit status does.
+    /// Reports the exit of the init process. Before the reap, `/proc` shows whether it had executed the image's
+    /// program. Afterwards only the exit status does.
     async fn end<Report, Reported>(&self, pidfd: &Pidfd, executed: Option<bool>, report: &Report)
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -222,18 +222,18 @@ impl Container {
         }
     }
 
-    /// Whether the container's mounts are complete: its process has its own root and no mount of the preparation.
+    /// Whether the container's mounts are complete: its process has its own root, and no mount of the setup is left.
     fn is_complete(&self, pid: Pid, mounts: &str) -> bool {
         let prepared = mountinfo::has_mount_point_with(mounts, self.key.id.as_str());
         !mounts.is_empty() && !prepared && self.proc.has_own_mounts(pid)
     }
 
-    /// The container's name; None if its complete mounts do not show it, as for a sandbox.
+    /// The container's name; None if its complete mounts do not contain the name, as in a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let mut looks = Looks::default();
         let mut complete = 0;
-        // A read during the change of the root may show neither the old mounts nor the new ones; two reads in a row
-        // cannot.
+        // During the change of the root, one read may return neither the old mounts nor the new ones, but not two
+        // consecutive reads.
         while complete < 2 && looks.passed < NAMING {
             let mounts = self.proc.own_mountinfo(pid);
             let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
@@ -250,11 +250,11 @@ impl Container {
         Ok(None)
     }
 
-    /// Searches for the name a little longer, for runtimes with mounts that look complete too early.
+    /// Continues the search for the name, because the mounts of some runtimes look complete too early.
     async fn name_late(&self, pid: Pid) -> Option<String> {
         for ms in LATE_MS {
             sleep(Duration::from_millis(ms)).await;
-            // A process that has become unreadable is ending.
+            // A process that is no longer readable is exiting.
             let mounts = self.proc.own_mountinfo(pid).ok()??;
             if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
                 return Some(name.to_owned());
@@ -263,7 +263,7 @@ impl Container {
         None
     }
 
-    /// The processes of the container; None when its cgroup has been removed.
+    /// The processes of the container; None if its cgroup has been removed.
     fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
         member::processes(&self.cgroup)
     }

@@ -1,8 +1,8 @@
 //! Files of the node that the runtime or the kubelet mounts into a container, such as `/etc/resolv.conf`.
 //!
-//! Such a file is opened at its place on the node, which the tables of mounts name, and not through the container's root:
-//! a lookup there could end in a file system that the container serves. Only the content is the container's, where the
-//! mount is writable.
+//! Such a file is opened at its path on the node, which the tables of mounts contain, and not through the container's
+//! root: a lookup there could end in a file system that the container serves. The container controls only the content,
+//! if the mount is writable.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use super::proc::{self, ProcRoot};
 
 /// The process in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
-/// Longer than any such file.
+/// Limit; such files are shorter.
 const LIMIT: u64 = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,8 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
 }
 
-/// The text of the file that is mounted at `point` in the mount namespace of a process, up to 64 KiB; None where nothing is
-/// mounted there. Check afterwards that `pid` is still the same process. Needs `CAP_SYS_PTRACE`.
+/// The text of the file that is mounted at `point` in the mount namespace of a process, up to 64 KiB; None without such
+/// a mount. Check afterwards that `pid` is still the same process. Needs `CAP_SYS_PTRACE`.
 pub fn read(
     proc: &ProcRoot,
     host_root: &Path,
@@ -67,7 +67,7 @@ pub fn read(
 }
 
 fn text(root: &File, path: &Path) -> io::Result<String> {
-    // A table of mounts has no links: one in the path is not what was mounted.
+    // Paths in a table of mounts contain no links, so a path with a link is not the mounted file.
     let resolve = ResolveFlag::RESOLVE_IN_ROOT
         | ResolveFlag::RESOLVE_NO_MAGICLINKS
         | ResolveFlag::RESOLVE_NO_SYMLINKS;

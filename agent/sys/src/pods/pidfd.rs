@@ -1,13 +1,13 @@
-//! Processes by pidfd: an identity that is not reused, the moment of exit, and the exit status of processes that are
-//! not children of this one.
+//! Processes by pidfd. A pidfd is never reused, reports the exit, and has the exit status of processes that are not
+//! children of this one.
 //!
 //! [pidfd_open(2)](https://man7.org/linux/man-pages/man2/pidfd_open.2.html) (Linux 5.3) and the ioctl `PIDFD_GET_INFO`
 //! with `PIDFD_INFO_EXIT` (Linux 6.15,
 //! [include/uapi/linux/pidfd.h](https://github.com/torvalds/linux/blob/v6.15/include/uapi/linux/pidfd.h)).
 //!
-//! A pidfd becomes readable when its process is a zombie, and reports a hang-up when the parent has reaped it; the
-//! exit status is available from then on. What can go wrong: the process is reaped before the pidfd is opened
-//! (`ESRCH`), and older kernels lack the ioctl. nix has none of these calls.
+//! A pidfd becomes readable when its process is a zombie, and reports a hang-up when the parent has reaped the process;
+//! then the exit status is available. What can go wrong: the process is reaped before the pidfd is opened (`ESRCH`),
+//! and older kernels lack the ioctl. nix has none of these calls.
 
 use std::{
     io,
@@ -39,7 +39,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the cause is that the process has ended.
+    /// Whether the process has exited.
     pub fn is_gone(&self) -> bool {
         let (Self::Open { source, .. } | Self::Watch { source, .. } | Self::Signal { source, .. }) =
             self;
@@ -47,7 +47,7 @@ impl Error {
     }
 }
 
-/// An open process. It remains the same process, also after its end, as long as this value lives.
+/// An open process. The value refers to the same process for its whole lifetime, even after the exit.
 #[derive(Debug)]
 pub struct Pidfd {
     pid: Pid,
@@ -55,18 +55,18 @@ pub struct Pidfd {
 }
 
 impl Pidfd {
-    /// Opens a process. Requires a tokio runtime on the thread. Check afterwards, not before, that `pid` is still the
-    /// same process.
+    /// Opens a process. Requires a tokio runtime on the thread. Check afterwards, not before, that `pid` is still that
+    /// process.
     ///
     /// # Errors
-    /// [`Error::Open`], for example when there is no such process.
+    /// [`Error::Open`], for example if there is no such process.
     pub fn open(pid: Pid) -> Result<Self, Error> {
         let fd = pidfd_open(pid).map_err(|source| Error::Open { pid, source })?;
         let fd = readiness::register(fd).map_err(|source| Error::Watch { pid, source })?;
         Ok(Self { pid, fd })
     }
 
-    /// The pid; it may be reused unless [`Self::is_alive`].
+    /// The pid, which may be reused unless [`Self::is_alive`].
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -76,11 +76,11 @@ impl Pidfd {
         is_alive(self.as_fd())
     }
 
-    /// Waits until the process has ended.
+    /// Waits until the process has exited.
     pub async fn exited(&self) {
         loop {
             match self.fd.readable().await {
-                // The readiness stays set, because `reaped` checks it again.
+                // Does not clear the readiness, because `reaped` checks it again.
                 Ok(guard) if guard.ready().is_readable() => return,
                 Ok(mut guard) => guard.clear_ready(),
                 // The event loop is shutting down.
@@ -89,14 +89,14 @@ impl Pidfd {
         }
     }
 
-    /// Waits until the parent has reaped the process and returns its exit status; None where the kernel does not
-    /// report it.
+    /// Waits until the parent has reaped the process, and returns the exit status; None if the kernel does not report
+    /// it.
     pub async fn reaped(&self) -> Option<ExitStatus> {
         loop {
             let Ok(mut guard) = self.fd.readable().await else {
                 return None;
             };
-            // Cleared first: a hang-up after this is a new edge.
+            // Cleared before the check, so that a later hang-up is a new edge.
             let hung_up = guard.ready().is_read_closed();
             guard.clear_ready();
             match exit_status(self.fd.get_ref()) {
@@ -116,7 +116,7 @@ impl Pidfd {
         }
     }
 
-    /// Sends a signal. A process that reuses the pid after a reap does not receive it.
+    /// Sends a signal. After a reap, a process that reuses the pid does not receive it.
     ///
     /// # Errors
     /// [`Error::Signal`]; [`Error::is_gone`] if the process has ended.
@@ -153,13 +153,13 @@ impl AsFd for Pidfd {
 /// Whether the process of a pidfd runs and is not a zombie.
 pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(pidfd, PollFlags::POLLIN)];
-    // An error can only be EINTR or ENOMEM. "Ended" is the safe result: nothing is done to the process then.
+    // An error can only be EINTR or ENOMEM. "Exited" is the safe result, because no action follows.
     matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
 }
 
 #[expect(unsafe_code, reason = "pidfd_open has no wrapper in nix")]
 fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
-    // Without flags: kernels before 5.10 reject all of them, and a pidfd that is only polled never blocks.
+    // No flags: kernels before 5.10 reject all of them, and a pidfd that is only polled never blocks.
     // SAFETY: the arguments are numbers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
     let fd = i32::try_from(fd).unwrap_or(-1);
@@ -188,8 +188,8 @@ enum ExitInfo {
     Status(ExitStatus),
     /// The process has not been reaped, or its status was not kept.
     Pending,
-    /// The kernel is older than 6.13 and lacks the call. Kernels before 6.9 do not report the reap either, so there is
-    /// nothing to wait for.
+    /// The kernel is older than 6.13 and lacks the call. Kernels before 6.9 do not report the reap either, so waiting
+    /// is useless.
     Unsupported,
 }
 
@@ -228,7 +228,7 @@ mod tests {
             .expect("a shell");
         let pidfd = Pidfd::open(Pid(child.id().try_into().unwrap())).unwrap();
         assert!(pidfd.is_alive());
-        // Not even O_NONBLOCK, which kernels before 5.10 reject.
+        // Without O_NONBLOCK, which kernels before 5.10 reject.
         // https://github.com/torvalds/linux/commit/4da9af0014b51c8b015ed8c622440ef28912efe6
         let flags = nix::fcntl::fcntl(&pidfd.fd, nix::fcntl::FcntlArg::F_GETFL).unwrap();
         assert_eq!(flags & libc::O_NONBLOCK, 0);
@@ -236,7 +236,7 @@ mod tests {
         pidfd.exited().await;
         assert!(!pidfd.is_alive());
         child.wait().unwrap();
-        // Kernels before 6.15 do not report it.
+        // Kernels before 6.15 do not report the exit status.
         let status = pidfd.reaped().await;
         assert!(
             matches!(status, Some(ExitStatus::Code(42)) | None),

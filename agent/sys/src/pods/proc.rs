@@ -1,7 +1,7 @@
 //! The processes in `/proc` of the host.
 //!
-//! A process may end between any two reads, which is an ordinary result and not an error. The procfs crate decodes
-//! numbers ([`text`] makes sure that it can), and `usher_core` decodes cgroup and mountinfo.
+//! A process may exit between any two reads, which is an ordinary result and not an error. The procfs crate decodes
+//! numbers (after checks in [`text`]), and `usher_core` decodes cgroup and mountinfo.
 
 mod mounts;
 pub mod text;
@@ -26,10 +26,10 @@ use usher_core::{
 };
 
 const ENVIRONMENT_MAX: usize = 256 * 1024;
-/// Limit of a file: about 25,000 mounts. A container that may mount can have 100,000 (`fs.mount-max`) of 30 kB each;
-/// the mounts of its runtime come first.
+/// Limit of a file: about 25,000 mounts. A container that may mount can have 100,000 (`fs.mount-max`) of 30 kB each,
+/// but the mounts of its runtime come first.
 const TEXT_MAX: u64 = 8 * 1024 * 1024;
-/// Initial buffer, which fits most files: without it reads would start at 32 bytes.
+/// Initial buffer, which most files fit in. Without it reads would start at 32 bytes.
 const TEXT_AS_A_RULE: usize = 2048;
 
 /// A mount of procfs that shows the host's processes.
@@ -59,7 +59,7 @@ impl ProcRoot {
         self.0.join(pid.to_string()).join(file)
     }
 
-    /// All processes, in no particular order; any of them may end at any time.
+    /// All processes, in no particular order. Any of them may exit at any time.
     pub fn pids(&self) -> Result<impl Iterator<Item = Pid> + use<>, Error> {
         let entries = fs::read_dir(&self.0).map_err(|source| Error::Read {
             path: self.0.clone(),
@@ -69,7 +69,7 @@ impl ProcRoot {
         Ok(entries.filter_map(move |entry| number(entry.ok()?.file_name()).map(Pid)))
     }
 
-    /// The properties of `pid` that the choice of an init process depends on; None when it has ended.
+    /// The properties of `pid` that the choice of an init process depends on; None if it has exited.
     pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
         let path = self.0.join(pid.to_string());
         let read = || {
@@ -88,14 +88,14 @@ impl ProcRoot {
         }
     }
 
-    /// The name of a process (`comm`); None when it has ended.
+    /// The name of a process (`comm`); None if it has exited.
     pub fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let text = self.read(&self.path(pid, "comm"))?;
         Ok(text.map(|name| name.trim_end_matches('\n').to_owned()))
     }
 
-    /// The value of a variable in the initial environment of a process; None without the variable or after the end of
-    /// the process.
+    /// The value of a variable in the initial environment of a process; None if the variable is not set or the process
+    /// has exited.
     pub fn variable(&self, pid: Pid, name: &str) -> Result<Option<String>, Error> {
         let environment = self.environment(pid)?;
         let mut variables = environment.split(|byte| *byte == 0);
@@ -105,9 +105,9 @@ impl ProcRoot {
         }))
     }
 
-    /// The environment; empty when the process has ended.
+    /// The environment; empty if the process has exited.
     ///
-    /// It is read from the process's memory, for which CAP_SYS_PTRACE suffices. The file `environ` (owner, mode 0400)
+    /// It is read from the process's memory, which needs only CAP_SYS_PTRACE. The file `environ` (owner, mode 0400)
     /// would need CAP_DAC_READ_SEARCH as well.
     fn environment(&self, pid: Pid) -> Result<Vec<u8>, Error> {
         let path = self.path(pid, "environ");
@@ -127,7 +127,7 @@ impl ProcRoot {
             stat.env_start.unwrap_or_default(),
             stat.env_end.unwrap_or_default(),
         );
-        // The kernel shows zero without permission.
+        // The kernel returns zero without the permission.
         if start == 0 {
             return Err(fail(io::ErrorKind::PermissionDenied.into()));
         }
@@ -147,15 +147,15 @@ impl ProcRoot {
         Ok(bytes)
     }
 
-    /// Whether a process is in the cgroup of this container; false when it has ended.
+    /// Whether a process is in the cgroup of this container; false if it has exited.
     pub fn is_in(&self, pid: Pid, key: &ContainerKey) -> Result<bool, Error> {
         let text = self.read(&self.path(pid, "cgroup"))?;
         let found = text.as_deref().and_then(cgroup::of_process);
         Ok(found.is_some_and(|(pod, id)| pod == key.pod && id == key.id))
     }
 
-    /// Whether a process has executed a program since it was forked; None when it has been reaped. The kernel keeps it
-    /// in a flag of the task ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)),
+    /// Whether a process has executed a program since its fork; None if it has been reaped. The kernel keeps this in a
+    /// flag of the task ([PF_FORKNOEXEC](https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h)),
     /// which is readable without privileges.
     pub fn has_executed(&self, pid: Pid) -> Result<Option<bool>, Error> {
         let forked = StatFlags::PF_FORKNOEXEC.bits();
@@ -206,8 +206,8 @@ fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {
     Ok(bytes)
 }
 
-/// Whether the error means that the process has ended: `ENOENT` before the file is open, `ESRCH` after; `EINVAL` for
-/// the mounts of a zombie.
+/// Whether the error means that the process has exited: `ENOENT` before the file is open, `ESRCH` afterwards, `EINVAL`
+/// for the mounts of a zombie.
 fn ended(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -10,7 +10,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// Registers `fd` for readability.
 ///
 /// # Errors
-/// Those of epoll: usually no memory or watches are left.
+/// Those of epoll: usually no memory or no watches are left.
 pub(crate) fn register<Fd: KeepsItsDescriptor>(fd: Fd) -> io::Result<AsyncFd<Fd>> {
     register_for(fd, Interest::READABLE)
 }

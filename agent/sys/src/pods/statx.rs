@@ -1,7 +1,7 @@
 //! [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html): type, identity and mount of a file.
 //!
-//! nix has no wrapper. It returns the id of a mount, as in `mountinfo`, and whether a path is the root of a mount
-//! (Linux 5.8); and it is the only stat that can skip a request to a remote server.
+//! nix has no wrapper. statx returns the id of a mount, as in `mountinfo`, and whether a path is the root of a mount
+//! (Linux 5.8). It is the only stat call that can avoid a request to a remote server.
 
 use std::{
     ffi::CStr,
@@ -32,7 +32,7 @@ pub(crate) fn identity(path: &Path) -> io::Result<(u32, u32, u64)> {
 #[expect(unsafe_code, reason = "nix has no statx")]
 fn statx(dir: i32, path: &CStr, flags: i32, mask: u32) -> io::Result<libc::statx> {
     let mut there = MaybeUninit::<libc::statx>::zeroed();
-    // The status must not cause a request to a remote server.
+    // The call must not cause a request to a remote server.
     let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     // SAFETY: the descriptor is open or AT_FDCWD, the path is zero-terminated, and the kernel writes a struct of this
     // size or nothing.

@@ -1,5 +1,5 @@
-//! The [capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html) of this process, reduced for good
-//! to those that it needs.
+//! The [capabilities(7)](https://man7.org/linux/man-pages/man7/capabilities.7.html) of this process, and their
+//! permanent reduction to the needed ones.
 
 use std::{collections::BTreeSet, io};
 
@@ -37,11 +37,11 @@ pub enum Error {
     Dumpable(#[source] io::Error),
 }
 
-/// Drops all capabilities but these, in all sets of the calling thread and of threads that it starts later. A needed
-/// capability that the thread lacks stays absent.
+/// Drops all capabilities except these, in all sets of the calling thread and of threads that it starts later. A needed
+/// capability that the thread lacks is not added.
 ///
-/// No program that is executed later has more (`no_new_privs`), even where the bounding set is unchanged: changing it
-/// needs `CAP_SETPCAP`, and a container's bounding set is what its pod was given.
+/// Programs that are executed later have no more capabilities (`no_new_privs`), although the bounding set may be
+/// unchanged: a change of it needs `CAP_SETPCAP`, and in a container the pod's spec sets it.
 ///
 /// # Errors
 /// [`Error`]; capabilities that were already dropped stay dropped.
@@ -57,15 +57,15 @@ pub fn keep_only(needed: &[Needed]) -> Result<(), Error> {
             caps::drop(None, CapSet::Bounding, *capability).map_err(failed("bounding"))?;
         }
     }
-    // The ambient set is a subset of the inheritable one, and shrinks with it. The effective set must shrink before
-    // the permitted one.
+    // The kernel keeps the ambient set within the inheritable set. The effective set must shrink before the permitted
+    // set.
     caps::clear(None, CapSet::Inheritable).map_err(failed("inheritable"))?;
     caps::set(None, CapSet::Effective, &kept).map_err(failed("effective"))?;
     caps::set(None, CapSet::Permitted, &kept).map_err(failed("permitted"))
 }
 
-/// Makes this process non-dumpable: only a process that may trace all others can read its memory, and the kernel writes
-/// no core of it ([PR_SET_DUMPABLE](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)).
+/// Makes this process non-dumpable. Then only a process that may trace all others can read its memory, and the kernel
+/// writes no core dump of it ([PR_SET_DUMPABLE](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)).
 pub fn conceal() -> Result<(), Error> {
     prctl::set_dumpable(false).map_err(|errno: Errno| Error::Dumpable(errno.into()))
 }

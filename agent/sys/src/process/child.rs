@@ -1,4 +1,4 @@
-//! A child process that executes the same program, and the socket to it.
+//! A child process that executes the same program, and a socket to it.
 
 use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
@@ -65,14 +65,14 @@ impl ChildProcess {
         self.process.id()
     }
 
-    /// Kills the process and reaps it on a thread: a system call that does not return, or many marks to close, delay its
-    /// end.
+    /// Kills the process, and reaps it on a thread: a system call that does not return, or many marks to close, may
+    /// delay its exit.
     pub fn end(mut self) {
         let reap = move || {
             drop(self.process.kill());
             drop(self.process.wait());
         };
-        // Without a thread it stays a zombie.
+        // If the thread cannot be started, the process stays a zombie.
         drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
     }
 }

@@ -1,15 +1,14 @@
 //! Releases resident pages of this program's code.
 //!
-//! The kernel maps code on use, sixteen pages around each access
-//! ([`do_fault_around`](https://github.com/torvalds/linux/blob/v6.12/mm/memory.c)),
-//! and code that only the start needs stays resident. Released pages stay in the page cache; on their next use they
-//! are mapped again, in about a microsecond.
+//! The kernel maps code on first use, sixteen pages around each access
+//! ([`do_fault_around`](https://github.com/torvalds/linux/blob/v6.12/mm/memory.c)). Code that only the start needs
+//! would stay resident. Released pages stay in the page cache; the next use maps them again, in about a microsecond.
 
 use std::{ffi::c_void, io};
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-/// The pages could not be released and are still resident.
+/// The pages could not be released, and are still resident.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `/proc/self/maps` cannot be read.
@@ -22,7 +21,7 @@ pub enum Error {
 /// Releases the pages of this program's code. Call it at the end of the start.
 ///
 /// # Errors
-/// [`Error`]; nothing has changed then.
+/// [`Error`]; nothing has changed in that case.
 pub fn give_back() -> Result<(), Error> {
     let process = Process::myself()?;
     let program = process.exe()?;
@@ -59,7 +58,7 @@ fn release(map: &MemoryMap) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Resident bytes of the program's code.
+    /// Number of resident bytes of the program's code.
     fn resident() -> u64 {
         let process = Process::myself().unwrap();
         let program = MMapPath::Path(process.exe().unwrap());
@@ -70,7 +69,7 @@ mod tests {
             .sum()
     }
 
-    /// Runs code that [`resident`] does not.
+    /// Runs code that [`resident`] does not use.
     fn run_other_code() {
         let process = Process::myself().unwrap();
         let output = format!(

@@ -1,9 +1,8 @@
-//! The table of this process' open descriptors.
+//! The table of this process's open descriptors.
 //!
-//! When a process with several threads opens more descriptors than its table has room for, the kernel enlarges the table
-//! and waits until every processor has left what it is doing in the kernel (`synchronize_rcu` in
-//! [`expand_fdtable`](https://github.com/torvalds/linux/blob/v6.12/fs/file.c)). A pod can make that take seconds, with
-//! costly packet filter rules and one packet. A process with one thread does not wait.
+//! When a process with several threads needs a larger table, the kernel waits until every processor has left the kernel
+//! (`synchronize_rcu` in [`expand_fdtable`](https://github.com/torvalds/linux/blob/v6.12/fs/file.c)). A pod with costly
+//! packet filter rules can delay that for seconds with one packet. A process with one thread does not wait.
 
 use std::{
     io,
@@ -18,16 +17,16 @@ use nix::{
     },
 };
 
-/// Room for the descriptors of more pods than a node has. It costs 8 bytes of kernel memory each.
+/// Number of descriptors: enough for more pods than a node has. Each costs 8 bytes of kernel memory.
 const SIZE: u64 = 8192;
 
-/// Raises the limit of open descriptors as far as permitted and makes room in the table. Call it before the first thread
-/// is started.
+/// Raises the limit of open descriptors as far as permitted, and enlarges the table. Call it before the first thread is
+/// started.
 ///
 /// # Errors
-/// The limit cannot be raised, or there is no memory.
+/// If the limit cannot be raised, or no memory is left.
 pub fn prepare() -> io::Result<()> {
-    // The usual soft limit of 1024 is for programs that call `select`.
+    // The usual soft limit of 1024 exists for programs that call `select`.
     let (_soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     reserve(SIZE.min(hard))
@@ -38,7 +37,7 @@ fn reserve(size: u64) -> io::Result<()> {
     let last = size.saturating_sub(1).try_into().unwrap_or(i32::MAX);
     let some = EventFd::new()?;
     let copy = fcntl(some.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last))?;
-    // SAFETY: the call has just returned this descriptor, which nothing else owns.
+    // SAFETY: the call has just returned this descriptor, and no other code owns it.
     drop(unsafe { OwnedFd::from_raw_fd(copy) });
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Memory of this process: what its cgroup leaves, and an allocator with a limit.
+//! Memory of this process: the room in its cgroup, and an allocator with a limit.
 //!
-//! A command that runs in the agent's container shares the memory limit of the agent, and the kernel may kill both
-//! (`memory.oom.group`). So a command has a limit of its own, at which it alone ends.
+//! A command in the agent's container shares the agent's memory limit, at which the kernel may kill both
+//! (`memory.oom.group`). So a command has its own limit, at which only the command exits.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Where runtimes mount the cgroups of a container.
+/// Mount point of a container's cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// The files for limit and usage on cgroup v2, and on v1.
 const FILES: [(&str, &str); 2] = [
@@ -18,7 +18,7 @@ const FILES: [(&str, &str); 2] = [
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),
 ];
 
-/// The bytes up to the memory limit of the own cgroup, not counting the page cache; None without a limit.
+/// Bytes until the memory limit of the own cgroup, without the page cache; None without a limit.
 pub fn headroom() -> Option<usize> {
     let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
     cgroups
@@ -55,7 +55,7 @@ fn headroom_of(cgroup: &Path) -> Option<usize> {
     })
 }
 
-/// The system's allocator, with a limit at which the process ends with a message.
+/// The system's allocator, with a limit at which the process prints a message and exits.
 #[derive(Debug)]
 pub struct BoundedAllocator {
     allocated: AtomicUsize,
@@ -117,7 +117,7 @@ unsafe impl GlobalAlloc for BoundedAllocator {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The old memory may stay until the new one is filled.
+        // Counts both sizes, because the old memory may remain until the new one is filled.
         self.add(size);
         self.allocated.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's.
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(headroom_of(&cgroup), Some(450));
             write(usage_file, "2000\n");
             assert_eq!(headroom_of(&cgroup), Some(0));
-            // v2 and v1 without a limit.
+            // The values of v2 and v1 for no limit.
             for none in ["max\n", "9223372036854771712\n"] {
                 write(limit_file, none);
                 assert_eq!(headroom_of(&cgroup), None);
@@ -161,7 +161,7 @@ mod tests {
     fn allocations_are_counted() {
         let allocator = BoundedAllocator::new("", 1);
         let layout = Layout::from_size_align(100, 8).unwrap();
-        // SAFETY: each memory is freed once, with the layout that it has.
+        // SAFETY: each memory is freed once, with its own layout.
         unsafe {
             let memory = allocator.alloc(layout);
             assert_eq!(allocator.allocated.load(Ordering::Relaxed), 100);

@@ -5,7 +5,7 @@
 
 use std::io;
 
-/// Raises the calling thread above ordinary ones.
+/// Raises the priority of the calling thread above the ordinary one.
 ///
 /// # Errors
 /// `EACCES` without `CAP_SYS_NICE`; the priority is unchanged then.
@@ -13,10 +13,10 @@ pub fn raise() -> io::Result<()> {
     set(-20)
 }
 
-/// Gives the calling thread the ordinary priority, whatever it inherited.
+/// Sets the ordinary priority for the calling thread, which may have inherited another one.
 ///
 /// # Errors
-/// `EACCES` where the thread has a lower one.
+/// `EACCES` if the thread has a lower priority.
 pub fn reset() -> io::Result<()> {
     set(0)
 }

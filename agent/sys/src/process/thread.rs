@@ -1,8 +1,8 @@
-//! What a thread of this process does: its processor time and its state.
+//! The activity of a thread of this process: its processor time and its state.
 //!
-//! The time is the thread's own clock
-//! ([pthread_getcpuclockid(3)](https://man7.org/linux/man-pages/man3/pthread_getcpuclockid.3.html)), and the state is a
-//! field of `/proc/self/task/TID/stat`. A kernel with `CONFIG_IRQ_TIME_ACCOUNTING` leaves the time of softirqs out.
+//! The time is from the thread's clock
+//! ([pthread_getcpuclockid(3)](https://man7.org/linux/man-pages/man3/pthread_getcpuclockid.3.html)), and the state from
+//! `/proc/self/task/TID/stat`. With `CONFIG_IRQ_TIME_ACCOUNTING` the time does not include softirqs.
 
 use std::{fs, time::Duration};
 
@@ -26,7 +26,7 @@ impl Thread {
         Self(gettid())
     }
 
-    /// Its processor time since its start; None after its end.
+    /// Its processor time since its start; None if it has exited.
     pub fn cpu_time(self) -> Option<Duration> {
         let clock = (!self.0.as_raw() << 3) | THREAD_CLOCK;
         clock_gettime(ClockId::from_raw(clock))
@@ -34,7 +34,7 @@ impl Thread {
             .map(Duration::from)
     }
 
-    /// Its state, as `R` for a thread that runs or waits for a processor; None where `/proc` does not show it.
+    /// Its state, such as `R` for a thread that runs or waits for a processor; None if `/proc` does not have it.
     pub fn state(self) -> Option<char> {
         let stat = fs::read(format!("/proc/self/task/{}/stat", self.0)).ok()?;
         Some(text::stat(&stat).ok()?.state)

@@ -1,7 +1,7 @@
 //! Resource usage of this process, from `/proc/self`
 //! ([proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html)).
 //!
-//! Reading fails only where `/proc` is mounted unusually; then the metrics are missing.
+//! Reading fails only with an unusual mount of `/proc`; then the metrics are missing.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ mod tests {
         let before = Usage::own().unwrap();
         let opened = [(); 20].map(|()| std::fs::File::open("/proc/self/stat").unwrap());
         let after = Usage::own().unwrap();
-        // Other tests of this program open and close descriptors in the meantime.
+        // Other tests of this program open and close descriptors at the same time.
         assert!(after.open_fds >= opened.len(), "{after:?}");
         assert!(after.cpu >= before.cpu);
         assert!(after.resident > 1 << 20 && after.resident < after.virtual_size);

@@ -1,7 +1,7 @@
 //! A kernel timer that kills this process unless it is re-armed.
 //!
-//! [timer_create(2)](https://man7.org/linux/man-pages/man2/timer_create.2.html) with `SIGKILL` also ends a stopped
-//! process, which a timer inside the process would not. The timer ends with the process; child processes and executed
+//! [timer_create(2)](https://man7.org/linux/man-pages/man2/timer_create.2.html) with `SIGKILL` also kills a stopped
+//! process, which a timer inside the process could not. The timer ends with the process. Child processes and executed
 //! programs do not inherit it.
 
 use std::{io, time::Duration};
@@ -27,7 +27,7 @@ pub struct Error {
 pub struct Watchdog(Timer);
 
 impl Watchdog {
-    /// Creates a timer that is not armed.
+    /// Creates a disarmed timer.
     ///
     /// # Errors
     /// [`Error`]: out of memory, or no signal can be queued (`RLIMIT_SIGPENDING`).
@@ -41,7 +41,7 @@ impl Watchdog {
     }
 
     /// Kills the process after this time, unless the timer is armed again or disarmed before. Zero means the shortest
-    /// time, because 0 would disarm.
+    /// time, because the kernel would disarm the timer at 0.
     pub fn arm(&mut self, after: Duration) -> Result<(), Error> {
         self.set(after.max(Duration::from_nanos(1)))
     }

@@ -17,11 +17,11 @@ use super::own;
 /// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
 const DESCRIPTORS: usize = 253;
 
-/// Receives a message of at most `buffer`'s length; length 0 when the peer has closed.
+/// Receives a message of at most `buffer`'s length; length 0 if the peer has closed.
 ///
 /// # Errors
-/// `EAGAIN` when there is none; `EMSGSIZE` for a longer one; `ENOBUFS` when its descriptors exceed this process's
-/// limit. The message is lost then.
+/// `EAGAIN` if there is no message; `EMSGSIZE` for a longer one; `ENOBUFS` if its descriptors exceed this process's
+/// limit. In the last two cases the message is lost.
 pub(super) fn receive_now(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -42,10 +42,10 @@ pub(super) fn receive_now(
     Ok((message.bytes, descriptors))
 }
 
-/// Sends a message whole or not at all.
+/// Sends a message completely or not at all.
 ///
 /// # Errors
-/// `EAGAIN` when the buffer is full; `EPIPE` when the peer has closed.
+/// `EAGAIN` if the buffer is full; `EPIPE` if the peer has closed.
 pub(super) fn send_now(
     fd: BorrowedFd<'_>,
     message: &[u8],

@@ -1,4 +1,4 @@
-//! Connected pairs: one end for this process's event loop, one for a process that polls by itself.
+//! Connected pairs: one end for this process's event loop, one for a process that polls without tokio.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,7 +15,7 @@ use super::{
 use crate::pods::readiness::register_for;
 
 impl Connection {
-    /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and one for another
+    /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and an end for another
     /// process.
     pub fn pair() -> Result<(Self, Plain), Error> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -24,7 +24,7 @@ impl Connection {
         Ok((Self::adopt(own)?, Plain(other)))
     }
 
-    /// Takes an end that another process passed. Requires a tokio runtime on the thread.
+    /// Adopts an end that another process passed. Requires a tokio runtime on the thread.
     pub fn adopt(end: OwnedFd) -> Result<Self, Error> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let fd = register_for(end, interest).map_err(|source| Error::Connection {
@@ -37,7 +37,7 @@ impl Connection {
     /// Sends a message and descriptors, and waits for buffer space. Dropping the future sends all or nothing.
     ///
     /// # Errors
-    /// [`Error::Connection`], usually because the peer has closed.
+    /// [`Error::Connection`], usually if the peer has closed.
     pub async fn send_when_ready(
         &self,
         message: &[u8],
@@ -66,7 +66,7 @@ pub enum Received {
     /// A message of this length, and its descriptors.
     Message(usize, Vec<OwnedFd>),
     Nothing,
-    /// The peer has closed, or ended.
+    /// The peer has closed its end or exited.
     Closed,
 }
 
@@ -74,7 +74,7 @@ impl Plain {
     /// Receives a message of at most `buffer`'s length, if there is one.
     ///
     /// # Errors
-    /// [`Error::Connection`]: `EMSGSIZE` for a longer message, `ENOBUFS` where its descriptors exceed this process's
+    /// [`Error::Connection`]: `EMSGSIZE` for a longer message, `ENOBUFS` if its descriptors exceed this process's
     /// limit. The next message can still be received.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Error> {
         loop {
@@ -92,7 +92,7 @@ impl Plain {
     /// Sends a message and descriptors.
     ///
     /// # Errors
-    /// [`Error::Connection`], with `EAGAIN` where the buffer is full.
+    /// [`Error::Connection`], with `EAGAIN` if the buffer is full.
     pub fn send(&self, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         send_now(self.as_fd(), message, fds).map_err(failed("sendmsg"))
     }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(source.kind(), std::io::ErrorKind::WouldBlock);
         assert!(there.receive(&mut [0; 16]).is_err());
         assert_eq!(received(&there, &mut [0; 4096]).0.len(), 4096);
-        // Messages that were sent before the close come first.
+        // Messages that were sent before the close arrive first.
         let (here, there) = Connection::pair().unwrap();
         here.send(b"last").unwrap();
         drop(here);

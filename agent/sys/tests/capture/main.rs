@@ -28,8 +28,8 @@ use usher_sys::net::{
 };
 use usher_tests::topology;
 
-/// Blocks of the ring. The kernel closes a block with few packets after a timeout, and the test does not read in the
-/// meantime.
+/// Size of the ring. The kernel closes a block with few packets after a timeout, and the test does not read before
+/// that, so it needs several blocks.
 const ROOM: usize = 16 * SMALLEST_ROOM;
 
 /// Runs a test on a thread in a new namespace with loopback.
@@ -54,7 +54,7 @@ fn inside(test: impl FnOnce(Netns) + Send) {
     });
 }
 
-/// Reads all accepted packets; the number of packets for each summary.
+/// Reads all accepted packets. Returns the number of packets for each summary.
 fn drain(tap: &mut Tap) -> BTreeMap<String, u64> {
     tap.close().unwrap();
     let counted = tap.statistics().unwrap();
@@ -105,12 +105,12 @@ fn every_datagram_is_read_or_counted_as_dropped() {
         }
         let counted = tap.statistics().unwrap();
         assert_eq!(counted.accepted, SENT);
-        // The packets do not fit in one block, and this thread does not read.
+        // The packets exceed one block, and this thread does not read.
         assert!(counted.dropped > 0, "{counted:?}");
         let counts = drain(&mut tap).values().sum::<u64>();
         assert_eq!(counts, SENT - counted.dropped);
         assert_eq!(tap.statistics().unwrap(), counted);
-        // The tap is closed.
+        // Sent after the tap is closed.
         from.send_to(&[7; 100], to.local_addr().unwrap()).unwrap();
         assert_eq!(tap.statistics().unwrap(), counted);
     });
@@ -134,7 +134,7 @@ fn kernel_runs_the_filter() {
         let mut port = of(Filter {
             ports: vec![tcp.port(), 9],
             hosts: vec!["127.0.0.0/8".parse().unwrap()],
-            // On loopback packets have no direction.
+            // On loopback, packets have no direction.
             direction: Some(Direction::Out),
             ..Filter::default()
         });

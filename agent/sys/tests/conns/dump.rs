@@ -1,4 +1,4 @@
-//! Every socket that a test opens is listed correctly.
+//! Each socket that a test opens is listed correctly.
 
 use std::{
     collections::HashSet,
@@ -52,14 +52,14 @@ fn listeners_and_their_queues() {
         let found = dump(&netns, false);
         let listener = only(&found, |socket| socket.inode == inode(&v4));
         assert_eq!((listener.state, listener.local), (State::Listen, at));
-        // Backlog of std.
+        // The standard library's backlog.
         assert_eq!((listener.receive_queue, listener.send_queue), (3, 128));
         assert!(listener.waits() && !listener.has_peer() && !listener.both_families);
         let listener = only(&found, |socket| socket.inode == inode(&both));
         assert!(
             listener.both_families && listener.covers(at) == (listener.local.port() == at.port())
         );
-        // Both ends of each connection; the accepted end has no descriptor.
+        // Both ends of each connection are listed. The accepted end has no descriptor.
         let ends = found
             .iter()
             .filter(|socket| socket.state == State::Established);
@@ -100,11 +100,11 @@ fn connections_and_their_queues() {
             let end = only(&found, |socket| socket.inode == inode(&server));
             assert_eq!((end.local, end.peer), (at, from));
             assert_eq!(end.receive_queue, 5);
-            // Without details there are none.
+            // Without details the list has no such values.
             let found = dump(&netns, false);
             let end = only(&found, |socket| socket.inode == inode(&client));
             assert_eq!((end.rtt, end.drops), (None, None));
-            // Read the data, or closing would reset the connection.
+            // Read the data first: otherwise the close would reset the connection.
             std::io::Read::read_exact(&mut &server, &mut [0; 5]).unwrap();
             drop(client);
             soon(|| {

@@ -1,4 +1,4 @@
-//! What the traffic of a pod is measured by: listeners, open connections, and those that have ended.
+//! Inputs of a pod's traffic measurement: listeners, open connections, and ended connections.
 
 use std::{
     io::{Read, Write},
@@ -57,14 +57,14 @@ fn connection_that_has_ended_is_reported_with_its_bytes() {
             })
             .await;
             let server = found.iter().find(is_server).unwrap();
-            // The FIN is one.
+            // The FIN counts as one byte.
             assert_eq!((server.cookie, server.received), (open.cookie, Some(6)));
             assert_eq!(connections(&netns).iter().find(is_server), None);
         }
     });
 }
 
-/// The queue is bounded: the reader learns that it is incomplete.
+/// The queue is bounded, and the reader is notified of an overflow.
 #[test]
 fn overflow_is_reported_once() {
     inside(|netns| async move {

@@ -1,4 +1,4 @@
-//! Interfaces, addresses and routes of a namespace that rtnetlink made.
+//! Interfaces, addresses and routes of a namespace that the test creates with rtnetlink.
 
 use usher_core::node::network::InterfaceState;
 use usher_sys::net::link::Links;

@@ -1,4 +1,4 @@
-//! The containers of a pod in cgroup trees of several layouts.
+//! The containers of a pod in cgroup trees with several layouts.
 
 use std::{fs, path::Path};
 
@@ -50,7 +50,7 @@ fn only_processes_of_the_pods_containers_are_listed() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].id, ContainerId::parse(&one).unwrap());
         assert_eq!(found[0].pids, [10, 11, 12].map(Pid));
-        // A v1 directory in between.
+        // An additional v1 directory.
         assert_eq!(found[0].cgroups.len(), if is_v2 { 2 } else { 0 });
     }
 }

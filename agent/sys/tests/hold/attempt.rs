@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Attempt(TcpStream);
 
 impl Attempt {
-    /// Sends the SYN; it is at the gate when this returns.
+    /// Sends the SYN, which has reached the gate when this returns.
     pub(crate) fn start(host: &str, port: u16) -> Self {
         let there: SocketAddr = format!("{host}:{port}").parse().unwrap();
         let family = match there {
@@ -30,7 +30,7 @@ impl Attempt {
         Self(TcpStream::from_std(StdStream::from(socket)).unwrap())
     }
 
-    /// Whether there is no reply so far.
+    /// Whether no reply has arrived so far.
     pub(crate) fn is_waiting(&self) -> bool {
         self.0.take_error().unwrap().is_none()
             && self.0.peer_addr().map_err(|error| error.kind()) == Err(ErrorKind::NotConnected)

@@ -1,4 +1,4 @@
-//! What rules cost a packet. No packet passes the costly ones here: the first rule of their base chain accepts it.
+//! The cost of rules for a packet. No packet reaches the costly rules, because the first rule of the chain accepts it.
 
 use std::{
     fmt::Write,
@@ -16,7 +16,7 @@ use usher_sys::net::{
 
 use crate::scratch::{inside, nft, skipped};
 
-/// The rules of istio-init, of both families, for the restore programs of iptables.
+/// The rules of istio-init for both families, as input of iptables' restore programs.
 const ISTIO: &str = "*nat
 :ISTIO_INBOUND - [0:0]
 :ISTIO_REDIRECT - [0:0]
@@ -41,7 +41,7 @@ const ISTIO: &str = "*nat
 COMMIT
 ";
 
-/// Passes rules to a restore program of iptables; false where the program does not exist.
+/// Passes rules to a restore program of iptables; false if the program does not exist.
 fn restore(program: &str, rules: &str) -> bool {
     let started = Command::new(program).stdin(Stdio::piped()).spawn();
     let Ok(mut restore) = started else {
@@ -55,7 +55,7 @@ fn restore(program: &str, rules: &str) -> bool {
     true
 }
 
-/// Chains of which each jumps `fan` times to the next one.
+/// Creates chains that each jump `fan` times to the next chain.
 fn tower(depth: usize, fan: usize) -> String {
     let mut rules = String::from("table inet costly {\n");
     for level in (0..=depth).rev() {
@@ -167,7 +167,7 @@ fn verdict_maps_lead_to_their_worst_chain() {
                 }}
             }}"
         ));
-        // Each rule of the long chain has three expressions. The second map's goto does not return.
+        // Each rule of the long chain has three expressions. The goto of the second map does not return.
         let found = evaluations(&netns);
         assert!((6000..6200).contains(&found), "{found}");
     });
@@ -193,7 +193,7 @@ fn generation_changes_with_the_rules() {
     });
 }
 
-/// Chains of a network device count as well, those of a bridge do not.
+/// Chains of a network device count as well, but not those of a bridge.
 #[test]
 fn other_families() {
     inside(|netns| async move {

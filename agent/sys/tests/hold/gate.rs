@@ -1,4 +1,4 @@
-//! Connections and DNS queries at the gate: which are held, which pass, and how they are released.
+//! Connections and DNS queries at the gate: which ones are held or pass, and how they are released.
 
 use std::{
     io::ErrorKind,
@@ -44,7 +44,7 @@ pub(crate) fn hold(netns: &Netns, port: u16, timeout: Duration, more: Wanted) ->
 fn connections_are_held_until_the_table_is_deleted() {
     inside(|netns| async move {
         let socket = hold(&netns, PORT, LONG, Wanted::default());
-        // No listener: a connection that is not held is refused.
+        // Without a listener, a connection that is not held is refused.
         let loopback = ["127.0.0.1", "127.1.2.3", "[::1]"];
         let waiting = loopback.map(|host| Attempt::start(host, PORT));
         for host in loopback {
@@ -146,7 +146,7 @@ fn users_and_groups_of_the_proxy_pass() {
             ..Wanted::default()
         };
         let _socket = hold(&netns, PORT, LONG, exempt);
-        // They belong to this thread, which ends with the test.
+        // User and group belong to this thread, which ends with the test.
         let become_ = |user: u32, group: u32| {
             setfsuid(Uid::from_raw(user));
             setfsgid(Gid::from_raw(group));

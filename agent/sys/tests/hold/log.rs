@@ -71,7 +71,7 @@ fn copies_that_do_not_fit_are_no_error() {
         }
         assert!((1000..3000).contains(&count), "{count} copies fit");
         assert_eq!(log.dropped(), 3000 - count);
-        // Later copies fit again.
+        // Later copies fit in the buffer again.
         let _client = TcpStream::connect(address).await.unwrap();
         log.drain(|_| count = 1).unwrap();
         assert_eq!(count, 1);

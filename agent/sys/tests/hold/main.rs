@@ -1,5 +1,5 @@
-//! The parts of a hold, each test in its own network namespace: socket lookups, copies of packets, a queue, and all of
-//! them together as connections that are held and released.
+//! The parts of a hold, each test in its own network namespace: socket lookups, copies of packets, a queue, and their
+//! combination, connections that are held and released.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

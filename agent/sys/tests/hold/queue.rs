@@ -75,24 +75,24 @@ fn receive_buffer_fits_a_full_queue() {
             return;
         };
         let queue = Queue::bind(&netns, QUEUE).unwrap();
-        // Queued packets occupy the sender's buffer, so there are many senders.
+        // Several senders, because queued packets occupy the sender's buffer.
         let clients = [(); 8].map(|()| client_of(&server));
         for number in 0..MOST_PACKETS {
             let client = &clients[number as usize % clients.len()];
             client.send(&number.to_be_bytes()).unwrap();
         }
-        // The next one is dropped.
+        // The next packet is dropped.
         client.send(&[0; 4]).unwrap();
         assert_eq!(waiting(), Some(MOST_PACKETS));
         queue.accept_all().unwrap();
-        // The server's buffer takes fewer than all.
+        // The server's buffer has no room for all.
         assert_eq!(received(&server), Some(0));
         client.send(&[0; 4]).unwrap();
         assert_eq!(waiting(), Some(1));
     });
 }
 
-/// Packets in the queue according to the kernel; None without a queue.
+/// Number of queued packets according to the kernel; None without a queue.
 fn waiting() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue");
     let text = text.unwrap();

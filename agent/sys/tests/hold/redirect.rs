@@ -1,4 +1,4 @@
-//! The gate together with a mesh's redirection of connections, by each of the programs that meshes use.
+//! The gate in combination with a mesh's redirection of connections, for each program that meshes use.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -28,7 +28,7 @@ const NATIVE: &str = "table inet mesh { chain output { type nat hook output prio
     }
 }";
 
-/// The relevant rules of istio-init.
+/// Loads the relevant rules of istio-init.
 fn capture(program: &str) -> bool {
     for program in [program.to_owned(), program.replacen("ip", "ip6", 1)] {
         if Command::new(&program).arg("--version").output().is_err() {
@@ -46,7 +46,7 @@ fn capture(program: &str) -> bool {
     true
 }
 
-/// `capture` adds the mesh's rules, and returns whether it could.
+/// Runs the test with `capture`, which adds the mesh's rules and returns whether it could.
 fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
     inside(|netns| async move {
         lead_nowhere();
@@ -63,7 +63,7 @@ fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
             .map(|host| Attempt::start(host, SERVICE))
             .collect();
         assert_eq!(count_held(&socket).unwrap(), 2);
-        // A connection that is not captured passes.
+        // A connection outside the mesh's rules passes.
         Attempt::start(ADDRESS, EXCLUDED).refused().await;
         let addresses: [SocketAddr; 2] = [
             (Ipv4Addr::LOCALHOST, PORT).into(),
@@ -76,7 +76,7 @@ fn captured_connections_wait(usher_first: bool, capture: fn() -> bool) {
         for (attempt, proxy) in waiting.into_iter().zip(proxies) {
             let app = attempt.connected().await;
             let (_connection, from) = proxy.accept().await.unwrap();
-            // The app sees the service's address, the proxy the app's.
+            // The app's peer is the service, and the proxy's peer is the app.
             assert_eq!(app.peer_addr().unwrap().port(), SERVICE);
             assert_eq!(from.port(), app.local_addr().unwrap().port());
         }

@@ -1,5 +1,5 @@
-//! Held connections that are released by their copies: the app's own packets do not pass the gate in these tests,
-//! neither the first nor a retransmission.
+//! Held connections that their copies release. In these tests the app's own packets, including retransmissions, do not
+//! pass the gate.
 
 use std::{io, net::SocketAddr, time::Instant};
 
@@ -34,7 +34,7 @@ const MESH: u16 = 15001;
 const DATABASE: u16 = 5432;
 const MARK: u32 = 7;
 
-/// Rules that capture connections to port 80 for the mesh, and drop the app's own SYNs.
+/// Rules that redirect connections to port 80 to the mesh, and drop the app's own SYNs.
 const RULES: &str = "table inet test {
     chain capture {
         type nat hook output priority -100
@@ -73,7 +73,7 @@ impl Pod {
         }
     }
 
-    /// Waits for the copies of so many connections.
+    /// Waits for the copies of this number of connections.
     async fn held(&mut self, connections: u64) {
         while self.copies.connections() < connections {
             let keep = keep(&mut self.copies, self.clock);
@@ -139,7 +139,7 @@ fn connect(there: &str) -> JoinHandle<io::Result<TcpStream>> {
     tokio::spawn(socket(there).connect(there))
 }
 
-/// Both ends of a connection carry data.
+/// Sends data in both directions of a connection.
 async fn talk(app: &mut TcpStream, proxy: &mut TcpStream) {
     app.write_all(b"ping").await.unwrap();
     let mut received = [0; 4];
@@ -166,7 +166,7 @@ fn all_held_connections_are_released() {
             let (mut proxy, from) = pod.proxy.accept().await.unwrap();
             let port = |address: SocketAddr| address.port();
             assert_eq!(app.peer_addr().map(port).unwrap(), 80);
-            // They may be accepted in another order.
+            // The connections may be accepted in another order.
             if from.port() == app.local_addr().map(port).unwrap() {
                 talk(&mut app, &mut proxy).await;
             }
@@ -204,7 +204,7 @@ fn closed_connection_of_the_app_is_not_established() {
         aborted.await.unwrap_err();
         let copies: Vec<_> = pod.copies.iter().cloned().collect();
         soon(|| copies.iter().filter(|held| pod.waits(held)).count() == 1).await;
-        // It is sent anyway, and harmless: the app's kernel refuses the reply.
+        // The copy is sent anyway, which is harmless: the app's kernel refuses the reply.
         assert!(delete_table(&pod.nft).unwrap());
         assert!(pod.copies.iter().all(|held| pod.inject(held)));
         let mut app = waits.await.unwrap().unwrap();
@@ -229,7 +229,7 @@ fn late_copy_is_harmless() {
             assert!(pod.inject(held));
         }
         talk(&mut app, &mut proxy).await;
-        // The next accepted connection is another one.
+        // The next accepted connection is a different one.
         let port = pod.proxy.local_addr().unwrap().port();
         let next = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let (_, from) = pod.proxy.accept().await.unwrap();

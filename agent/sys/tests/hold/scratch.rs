@@ -17,17 +17,17 @@ use nix::{
 use usher_sys::net::netns::Netns;
 use usher_tests::topology::{self, DeadEnd};
 
-/// The namespace's own address; the route to all others leads nowhere.
+/// The namespace's own address. No host answers at any other address.
 pub(crate) const ADDRESS: &str = "192.0.2.1";
 const ADDRESS_V6: &str = "2001:db8::1";
 
 /// An address without a host.
 pub(crate) const ELSEWHERE: &str = "198.51.100.7";
-/// The same for IPv6.
+/// An IPv6 address without a host.
 pub(crate) const ELSEWHERE_V6: &str = "2001:db8:1::7";
 
-/// Runs a test on a thread in a new namespace, with an event loop. Skips where that is impossible, and fails there
-/// with `CI=true`.
+/// Runs a test on a thread in a new namespace, with an event loop. Skips the test if that is impossible, or fails with
+/// `CI=true`.
 pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Send) {
     if !Uid::effective().is_root() {
         skipped("needs root (network namespaces)");
@@ -46,12 +46,12 @@ pub(crate) fn inside<F: Future<Output = ()>>(test: impl FnOnce(Netns) -> F + Sen
     ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Routes all other addresses to an interface from which no host answers.
+/// Routes all other addresses to an interface without hosts.
 pub(crate) fn lead_nowhere() {
     let dead_end = DeadEnd {
         name: "pod0",
         peer: "nowhere",
-        // No neighbour would answer.
+        // No neighbour would answer ARP requests.
         arp: false,
         addresses: &[
             (ADDRESS.parse().unwrap(), 24),
@@ -59,12 +59,12 @@ pub(crate) fn lead_nowhere() {
         ],
         gateways: &[Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
     };
-    // A thread of its own: this one runs the test's event loop.
+    // On a separate thread, because this one runs the test's event loop.
     thread::scope(|scope| scope.spawn(|| dead_end.create().unwrap()).join().unwrap());
 }
 
-/// Waits for an effect of a closed descriptor, which may be delayed: a child process of another test has a copy of all
-/// descriptors until its exec.
+/// Waits for an effect of a closed descriptor. It may be delayed, because a child process of another test has a copy of
+/// all descriptors until its exec.
 ///
 /// # Panics
 /// After a timeout.
@@ -78,7 +78,7 @@ pub(crate) async fn soon(mut is_so: impl FnMut() -> bool) {
     tokio::time::timeout(long, wait).await.unwrap();
 }
 
-/// Runs a program in the namespace; it has to succeed.
+/// Runs a program in the namespace, which must succeed.
 pub(crate) fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).status().unwrap();
     assert!(status.success(), "{program} {arguments:?}: {status}");

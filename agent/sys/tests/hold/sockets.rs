@@ -50,7 +50,7 @@ fn every_listener_reachable_by_loopback_is_found() {
         ("[::]", nothing),
         ("[::]", only_v6),
         ("[::1]", nothing),
-        // As Java binds to 127.0.0.1.
+        // The address that Java uses for 127.0.0.1.
         ("[::ffff:127.0.0.1]", nothing),
         ("127.0.0.1", shared),
         ("[::]", shared),
@@ -80,7 +80,7 @@ fn other_sockets_are_no_listeners() {
     inside(|netns| async move {
         lead_nowhere();
         let mut sockets = sockets(&netns);
-        // A bound socket.
+        // A bound socket that does not listen.
         let (own, address) = socket("127.0.0.1");
         own.bind(address).unwrap();
         assert!(!sockets.listens(PORT).unwrap());
@@ -124,7 +124,7 @@ fn state_of_a_connection() {
             let connecting = Connecting::to(there);
             let connection = connecting.connection;
             assert_eq!(sockets.state(connection).unwrap(), Some(State::SynSent));
-            // The connection in the other direction does not exist here.
+            // The reverse direction of the connection does not exist here.
             let reversed = Connection {
                 source: connection.destination,
                 destination: connection.source,
@@ -162,7 +162,7 @@ fn ipv4_connection_of_an_ipv6_socket_is_found_by_its_ipv4_addresses() {
     });
 }
 
-/// A socket that waits for a reply that never comes.
+/// A socket that waits for a reply, which never arrives.
 struct Connecting {
     connection: Connection,
     _socket: std::os::fd::OwnedFd,

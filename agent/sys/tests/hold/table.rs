@@ -1,4 +1,4 @@
-//! The table as planned, as the program nft lists it, and as it is read back.
+//! The planned table, the program nft's list of it, and the table that is read back.
 
 use std::{process::Command, time::Duration};
 
@@ -170,7 +170,7 @@ fn timeouts_are_renewed() {
             ..Wanted::default()
         };
         install(&socket, &Ruleset::of(&wanted)).unwrap();
-        // An existing port and a new one.
+        // One port already exists, the other is new.
         let later = [15001, 5432].map(|port| HeldPort {
             port,
             timeout: 10 * MINUTE,
@@ -194,7 +194,7 @@ fn timeouts_are_renewed() {
     });
 }
 
-/// A table that nft made from the same text is read as the same.
+/// A table that nft creates from the same text is read as equal.
 #[test]
 fn table_of_the_program_nft_is_read() {
     if !has_nft() {
@@ -216,7 +216,7 @@ fn table_of_the_program_nft_is_read() {
     });
 }
 
-/// A table of the same name with other content is listed as it is, and replaced.
+/// A table of the same name with foreign content is listed unchanged, and replaced.
 #[test]
 fn table_of_another_program_is_read_and_replaced() {
     const FOREIGN: &str = "table inet usher {
@@ -259,7 +259,7 @@ fn table_of_another_program_is_read_and_replaced() {
             difference.missing,
             diff(&Ruleset::default(), &wanted).missing
         );
-        // It has a text form.
+        // The foreign chain has a text form.
         assert!(found.ruleset.to_string().contains("type nat hook 3"));
         install(&socket, &wanted).unwrap();
         let found = dump(&socket).unwrap().unwrap();

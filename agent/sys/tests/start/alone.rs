@@ -1,4 +1,4 @@
-//! Runs a test that changes its process in a process of its own: this program with only that test.
+//! Runs a test that changes its process in a separate process: this program with only that test.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ pub(crate) fn is_alone() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Runs a test, named with its module, and returns its exit status. Its output helps to debug a failure.
+/// Runs a test by its full name, and returns its exit status. Its output helps to debug a failure.
 #[expect(clippy::print_stderr, reason = "shown with a test that fails")]
 pub(crate) fn run(test: &str) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());

@@ -1,4 +1,4 @@
-//! Bundles as a runtime makes them, step by step.
+//! Bundles that the tests create step by step, as a runtime does.
 
 use std::{
     fs,
@@ -52,7 +52,7 @@ fn words(observations: &[Observation]) -> Vec<String> {
     observations.iter().map(word).collect()
 }
 
-/// Waits for as many observations as are expected.
+/// Waits for the expected number of observations.
 async fn observe(bundles: &mut Bundles, expected: &[&str]) {
     let mut all = Vec::new();
     while all.len() < expected.len() {
@@ -64,10 +64,10 @@ async fn observe(bundles: &mut Bundles, expected: &[&str]) {
     assert_eq!(all, expected);
 }
 
-/// No observation is waiting. Cancelling the wait loses no later one.
+/// Asserts that no observation is available. Cancelling the wait loses no later one.
 async fn quiet(bundles: &mut Bundles) {
     let mut next = Box::pin(bundles.next());
-    // Once for queued events, once after the event loop has polled.
+    // The first pass reads queued events; a later one follows a poll of the event loop.
     for _ in 0..3 {
         let polled = std::future::poll_fn(|context| {
             std::task::Poll::Ready(
@@ -82,7 +82,7 @@ async fn quiet(bundles: &mut Bundles) {
     }
 }
 
-/// Makes a bundle with a complete configuration.
+/// Creates a bundle with a complete configuration.
 fn make(dir: &Path, name: &str) -> PathBuf {
     let bundle = dir.join(name);
     fs::create_dir_all(&bundle).unwrap();
@@ -107,7 +107,7 @@ fn from_the_directory_to_the_first_process() {
         fs::create_dir_all(&bundle).unwrap();
         fs::create_dir(tasks.join(".hidden")).unwrap();
         quiet(&mut bundles).await;
-        // Read in three stages, as a runtime may write it.
+        // The test writes it in three parts, as a runtime may do.
         let text = config("app");
         let file = bundle.join("config.json");
         for part in ["", &text[..40]] {
@@ -193,7 +193,7 @@ fn what_is_no_bundle() {
         fs::create_dir(&tasks).unwrap();
         let mut bundles = Bundles::open(&tasks).unwrap();
         let good = make(&dir, "elsewhere");
-        // The bundle is a link, its configuration is one, or it is not a regular file.
+        // The bundle or its configuration is a link, or the configuration is not a regular file.
         symlink(&good, tasks.join(ONE)).unwrap();
         observe(&mut bundles, &["1 unreadable"]).await;
         assert!(bundles.directory(&id(ONE)).is_err());
@@ -206,7 +206,7 @@ fn what_is_no_bundle() {
         mkfifo(&bundle.join("new"), Mode::from_bits_truncate(0o600)).unwrap();
         fs::rename(bundle.join("new"), &file).unwrap();
         observe(&mut bundles, &["2 unreadable"]).await;
-        // Text that is not JSON, too long, or of another format; each reported once.
+        // The text is not JSON, too long, or of another format. Each error is reported once.
         for text in ["garbage".to_owned(), " ".repeat(10 << 20), "{}".to_owned()] {
             for _ in 0..2 {
                 fs::write(bundle.join("new"), &text).unwrap();
@@ -218,7 +218,7 @@ fn what_is_no_bundle() {
         fs::write(&file, config("app")).unwrap();
         observe(&mut bundles, &["2 made app"]).await;
         bundles.follow(&id(TWO)).unwrap();
-        // A root file system behind a link is never reported as mounted.
+        // The mount of a root file system behind a link is never reported.
         overlay(&dir, &dir.join("root"));
         symlink(dir.join("root"), bundle.join("rootfs")).unwrap();
         tmpfs(&dir.join("other"), MsFlags::empty());
@@ -242,10 +242,10 @@ fn directory_that_is_replaced() {
         observe(&mut bundles, &["2 made app"]).await;
         fs::rename(&tasks, dir.join("old")).unwrap();
         observe(&mut bundles, &["2 gone"]).await;
-        // The directory is no longer watched after the rename.
+        // The renamed directory is no longer watched.
         make(&dir.join("old"), ONE);
         quiet(&mut bundles).await;
-        // A mount over the directory is not noticed, but its end is.
+        // A mount over the directory is not reported, but its end is.
         tmpfs(&tasks, MsFlags::empty());
         make(&tasks, ONE);
         observe(&mut bundles, &["1 made app"]).await;

@@ -1,4 +1,4 @@
-//! The capabilities that remain after the others were dropped.
+//! The capabilities that remain after a drop.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ fn dropped_capabilities_stay_dropped() {
     ] {
         assert_eq!(set(&status, name), expected, "{name}");
     }
-    // It suffices for a group; a repeated drop has no effect.
+    // The capability suffices for a group. A repeated drop has no effect.
     drop(Group::open().unwrap());
     keep_only(&[Needed::SysAdmin, Needed::SysPtrace]).unwrap();
     let child = Command::new("cat").arg("/proc/self/status").output();

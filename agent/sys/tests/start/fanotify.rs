@@ -111,7 +111,7 @@ fn dropped_exec_continues() {
         one.go();
         drop(next(&group));
         assert!(one.succeeds());
-        // Closing the group allows read and unread events.
+        // Closing the group allows both read and unread events.
         let mut two = [Starter::executing(&program), Starter::executing(&program)];
         two[0].go();
         let exec = next(&group);
@@ -148,7 +148,7 @@ fn all_waiting_execs_are_read() {
             readable(&group);
             waiting.extend(all(&group));
         }
-        // Events may arrive in another order.
+        // Responds in another order than that of the events.
         for exec in waiting.into_iter().rev() {
             let starter = starters.iter_mut().find(|one| one.pid() == exec.pid);
             group.allow(exec).unwrap();
@@ -189,10 +189,10 @@ fn exec_that_the_kernel_denied_is_reported() {
             assert!(pid.is_none_or(|pid| pid == starter.pid()));
             assert_eq!(source.raw_os_error(), Some(libc::EMFILE));
             assert_eq!(taken, 0);
-            // The shell's exit code for a program that it may not execute.
+            // The shell's exit code for a program that it has no permission to execute.
             assert_eq!(starter.0.wait().unwrap().code(), Some(126));
         }
-        // The next exec works.
+        // The next exec succeeds.
         let mut starter = Starter::executing(&program);
         starter.go();
         group.allow(next(&group)).unwrap();

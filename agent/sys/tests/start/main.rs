@@ -1,5 +1,5 @@
-//! The parts of a held start on the real kernel: waiting execs, bundles of a runtime, and the safeguards of the
-//! process that holds execs. Each test has its own mount namespace.
+//! The parts of a held start on the real kernel: waiting execs, a runtime's bundles, and the safeguards of the process
+//! that holds execs. Each test has its own mount namespace.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A process and its mounts: here the test's own thread, which has its own mounts and executes a file on none of them,
+//! A process and its mounts. Here it is the test's own thread, which has its own mounts and executes no file on them,
 //! like a runtime's process.
 
 use std::{
@@ -25,7 +25,7 @@ use usher_sys::{
 
 use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};
 
-/// Far longer than the kernel needs.
+/// Timeout, far longer than the kernel needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn own() -> Pid {
@@ -38,7 +38,7 @@ fn program_on_own_mounts_or_not() {
         let proc = ProcRoot::new("/proc");
         assert!(!started(&proc, own()).unwrap());
         let mut starter = Starter::executing(&dir.join("none"));
-        // The parent continues a moment before the child has executed.
+        // The parent may continue just before the child's exec.
         let end = Instant::now() + PATIENCE;
         while !started(&proc, starter.pid()).unwrap() {
             assert!(Instant::now() < end);
@@ -50,7 +50,7 @@ fn program_on_own_mounts_or_not() {
     });
 }
 
-/// Whether one of them is the mount at a path.
+/// Whether one of the descriptors is the mount at a path.
 fn has(all: &[OwnedFd], path: &Path) -> bool {
     let wanted = stat(path).unwrap();
     all.iter().any(|fd| {
@@ -90,11 +90,11 @@ fn program_on_a_volume_waits() {
         overlay(dir, &root);
         fs::create_dir(&volume).unwrap();
         bind(&root, &volume);
-        // Before the marks: the shell's own exec would wait for this thread.
+        // Started before the marks, because the shell's own exec would wait for this thread.
         let mut starter = Starter::executing(&volume.join(TRUE));
         let group = Group::open().unwrap();
         for fd in volumes(&ProcRoot::new("/proc"), own()).unwrap() {
-            // These mounts are in the test's namespace: no other process uses them.
+            // No other process uses these mounts, which are in the test's namespace.
             group.mark(Mark::Mount, fd.as_fd()).unwrap();
         }
         starter.go();

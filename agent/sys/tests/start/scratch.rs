@@ -25,11 +25,11 @@ use nix::{
 use usher_core::base::id::Pid;
 use usher_sys::oci::fanotify::{Group, Waiting};
 
-/// A program that only succeeds.
+/// A program that does nothing and succeeds.
 pub(crate) const TRUE: &str = "bin/true";
 
-/// Runs a test on a thread in a new mount namespace, in a directory with a tmpfs. Skips where that is impossible, and
-/// fails there with `CI=true`.
+/// Runs a test on a thread in a new mount namespace, in a directory with a tmpfs. Skips the test if that is impossible,
+/// or fails with `CI=true`.
 pub(crate) fn inside(test: impl FnOnce(&Path) + Send) {
     if !Uid::effective().is_root() {
         skipped("needs root (mount namespaces, fanotify)");
@@ -48,7 +48,7 @@ pub(crate) fn inside(test: impl FnOnce(&Path) + Send) {
     ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// The same, on an event loop.
+/// Like [`inside`], on an event loop.
 pub(crate) fn inside_loop<F: Future<Output = ()>>(test: impl FnOnce(PathBuf) -> F + Send) {
     inside(|dir| {
         let runtime = tokio::runtime::Builder::new_current_thread();
@@ -91,7 +91,7 @@ pub(crate) fn overlay(dir: &Path, at: &Path) {
 }
 
 /// Mounts an overlay with [`TRUE`], which its mounter may execute but not read: the file belongs to another user, and
-/// the mounter lacks the capabilities that let root read all files. Returns its root.
+/// the mounter lacks the capabilities that let root read all files. Returns the overlay's root.
 pub(crate) fn unreadable_overlay(dir: &Path) -> PathBuf {
     let [lower, empty, root] = ["lower", "empty", "root"].map(|layer| dir.join(layer));
     for layer in [&lower.join("bin"), &empty, &root] {
@@ -117,8 +117,8 @@ pub(crate) fn bind(from: &Path, to: &Path) {
     mount(Some(from), to, none, MsFlags::MS_BIND, none).unwrap();
 }
 
-/// Unmounts. A child process of another test has a copy of all descriptors until its exec, so the mount may be busy
-/// for a moment.
+/// Unmounts a file system. It may be busy for a moment, because a child process of another test has a copy of all
+/// descriptors until its exec.
 pub(crate) fn unmount(path: &Path) {
     let begin = Instant::now();
     while let Err(errno) = umount2(path, MntFlags::empty()) {
@@ -139,7 +139,7 @@ pub(crate) fn place(path: &Path) -> OwnedFd {
 pub(crate) struct Starter(pub(crate) Child);
 
 impl Starter {
-    /// The machine's shell runs the script, which ends with `exec`.
+    /// The machine's shell runs the script, which must end with `exec`.
     pub(crate) fn of(script: &str) -> Self {
         let mut shell = Command::new("/bin/sh");
         let shell = shell.args(["-c", &format!("read go; {script}")]);
@@ -172,7 +172,7 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // It may have ended; then both fail.
+        // Both calls fail if the process has exited.
         self.0.kill().ok();
         self.0.wait().ok();
     }

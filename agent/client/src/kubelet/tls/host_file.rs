@@ -1,13 +1,13 @@
-//! The certificate that the kubelet creates for itself, on the node's disk.
+//! The kubelet's self-signed certificate on the node's disk.
 //!
-//! A volume cannot provide it: a hostPath of type `File` keeps the pod from starting where the file does not exist,
-//! `FileOrCreate` and a plain hostPath create a file or a directory that keeps the kubelet from starting, and the directory
-//! of the file has the private keys as well. The agent is in the host's PID namespace, so `/proc/1/root` has the file, and
+//! A volume cannot provide it. With a hostPath of type `File` the pod does not start if the file is missing.
+//! `FileOrCreate` and a plain hostPath create a file or directory that keeps the kubelet from starting. The file's
+//! directory also has the private keys. The agent is in the host's PID namespace, so `/proc/1/root` has the file, and
 //! this module opens nothing else.
 //!
-//! The kernel permits `/proc/1/root` to a thread with `CAP_SYS_PTRACE`
-//! ([ptrace(2), access mode checking](https://man7.org/linux/man-pages/man2/ptrace.2.html)). The thread that requests the
-//! kubelet has no capabilities, so another thread opens the file.
+//! The kernel permits `/proc/1/root` to a thread with `CAP_SYS_PTRACE` ([ptrace(2), access mode
+//! checking](https://man7.org/linux/man-pages/man2/ptrace.2.html)). The thread that sends requests to the kubelet has
+//! no capabilities, so another thread opens the file.
 
 use std::{
     fs::File,
@@ -24,22 +24,21 @@ use usher_sys::process::capability::{self, Needed};
 
 use crate::error_chain::chain;
 
-/// In the default of the kubelet's `--cert-dir`.
+/// The path in the default of the kubelet's `--cert-dir`.
 pub const HOST_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet.crt";
-/// Longer than any chain.
+/// Limit. No certificate chain is longer.
 const LIMIT: u64 = 64 * 1024;
 
 type Certificates = io::Result<Vec<CertificateDer<'static>>>;
 
-/// The file, and the thread that reads it. The thread ends with the last of these.
+/// The file, and the thread that reads it. The thread ends when all clones are dropped.
 #[derive(Debug, Clone)]
 pub struct HostFile {
     requests: mpsc::Sender<mpsc::Sender<Certificates>>,
 }
 
 impl HostFile {
-    /// Starts the thread, which keeps `CAP_SYS_PTRACE` of the caller's capabilities. It reads the file below this root
-    /// directory.
+    /// Starts the thread, which keeps only `CAP_SYS_PTRACE`. It reads the file below this root directory.
     pub fn start(root: PathBuf) -> io::Result<Self> {
         let (requests, received) = mpsc::channel::<mpsc::Sender<Certificates>>();
         let serve = move || {
@@ -47,7 +46,7 @@ impl HostFile {
                 tracing::warn!(error = %chain(&error), "could not drop capabilities; running with more than needed");
             }
             for reply in received {
-                // Fails only when the process is ending.
+                // Fails only during the shutdown.
                 drop(reply.send(read(&root)));
             }
         };
@@ -57,7 +56,7 @@ impl HostFile {
         Ok(Self { requests })
     }
 
-    /// Reads the certificates. Blocks as long as the read.
+    /// Reads the certificates. Blocks during the read.
     pub(super) fn read(&self) -> Certificates {
         let ended = || io::Error::other("the thread that reads it has ended");
         let (reply, read) = mpsc::channel();
@@ -72,7 +71,7 @@ fn read(root: &Path) -> Certificates {
         .read(true)
         .custom_flags((OFlag::O_PATH | OFlag::O_DIRECTORY).bits())
         .open(root)?;
-    // /var/lib/kubelet may be a link, which is meant for the host's root directory.
+    // /var/lib/kubelet may be a link, which must be resolved within the host's root directory.
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);

@@ -1,4 +1,4 @@
-//! Against a TLS server on loopback, with certificates made for each test.
+//! Tests with a TLS server on loopback, and new certificates for each test.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -67,7 +67,7 @@ async fn connect(trust: &Trust, served: &Served) -> Result<(), Error> {
     let address = listener.local_addr().unwrap();
     let serve = async {
         let (stream, _peer) = listener.accept().await.unwrap();
-        // The client has the same error.
+        // The client reports the same error.
         drop(TlsAcceptor::from(Arc::new(config)).accept(stream).await);
     };
     let connect = async {
@@ -116,7 +116,7 @@ async fn certificate_needs_authority_and_name() {
     assert!(error.contains("invalid peer certificate"), "{error}");
 }
 
-/// `usher check` chooses its fix by these faults.
+/// `usher check` selects its advice by these faults.
 #[tokio::test(flavor = "current_thread")]
 async fn each_fault_of_a_certificate_is_known() {
     let directory = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ async fn each_fault_of_a_certificate_is_known() {
 #[tokio::test(flavor = "current_thread")]
 async fn pinned_certificate_is_accepted() {
     let directory = tempfile::tempdir().unwrap();
-    // The certificate has the node's name, and usher connects to an address.
+    // The certificate has the node's name, but usher connects to an address.
     let kubelet = self_signed("node-1");
     let trust = Trust {
         ca: directory.path().join("absent"),
@@ -168,7 +168,7 @@ async fn certificate_of_the_host_is_pinned_where_it_exists() {
     let pki = root.join("mnt/kubelet/pki");
     fs::create_dir_all(&pki).unwrap();
     fs::create_dir_all(root.join("var/lib")).unwrap();
-    // An absolute link is one of the host.
+    // An absolute link is relative to the host's root.
     symlink("/mnt/kubelet", root.join("var/lib/kubelet")).unwrap();
     let trust = Trust {
         pinned: Pinned::Host(HostFile::start(root.clone()).unwrap()),

@@ -1,8 +1,8 @@
 //! Change notification for directories that may not exist yet or may be replaced.
 //!
-//! Each directory is watched together with all its ancestors, where only the name of the next component counts. So its
-//! creation, removal and replacement are events too, and nothing has to poll. The kernel allows a user few inotify
-//! instances (128 by default), so all directories share one.
+//! Each directory is watched together with all its ancestors. In an ancestor, only the name of the next component
+//! counts. So creation, removal and replacement of the directory are events too, and no polling is needed. The kernel
+//! allows a user few inotify instances (128 by default), so all directories share one.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +19,17 @@ use tokio::io::unix::AsyncFd;
 use super::{Error, FLAGS};
 use crate::pods::inotify::Watches;
 
-/// Changes in, and of, some directories.
+/// Changes of some directories and of their entries.
 #[derive(Debug)]
 pub struct Places {
     watches: AsyncFd<Watches>,
-    /// The names that count in each directory; None for all.
+    /// The names to report in each directory; None for all.
     names: BTreeMap<WatchDescriptor, Option<Vec<OsString>>>,
 }
 
 impl Places {
-    /// Watches from now on. An absent directory is waited for. A change may add directories to watch, so open the
-    /// places again after each change.
+    /// Watches from now on. A directory may be absent: its creation is a change. A change may add directories to watch,
+    /// so open the places again after each change.
     /// # Errors
     /// [`Error::Watch`], but not for an absent directory.
     pub fn open(paths: &[&Path]) -> Result<Self, Error> {
@@ -47,7 +47,7 @@ impl Places {
         Ok(places)
     }
 
-    /// From the top down: what appears further down in the meantime is an event above it.
+    /// Adds watches from the root down: an entry that appears in the meantime is an event in its parent.
     fn follow(&mut self, path: &Path) -> Result<(), Error> {
         let mut way: Vec<&Path> = path.ancestors().collect();
         way.reverse();
@@ -72,7 +72,7 @@ impl Places {
         Ok(())
     }
 
-    /// Several paths may share a directory.
+    /// Merges the names if several paths share a directory.
     fn add(&mut self, directory: &Path, name: Option<&OsStr>) -> Result<(), Errno> {
         let watch = self.watches.get_ref().0.add_watch(directory, FLAGS)?;
         let names = self.names.entry(watch).or_insert_with(|| Some(Vec::new()));
@@ -105,7 +105,7 @@ impl Places {
     fn concerns(&self, event: &InotifyEvent) -> bool {
         match self.names.get(&event.wd) {
             Some(Some(names)) => event.name.as_ref().is_none_or(|name| names.contains(name)),
-            // All names; or the queue overflowed, which concerns no particular directory.
+            // All names count; or the queue overflowed, and the event names no directory.
             Some(None) | None => true,
         }
     }

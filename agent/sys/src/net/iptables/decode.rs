@@ -1,4 +1,4 @@
-//! From the entries of a table to a [`PacketFilter`]
+//! Converts the entries of a table to a [`PacketFilter`]
 //! ([`include/uapi/linux/netfilter_ipv4/ip_tables.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netfilter_ipv4/ip_tables.h)).
 //! Numbers are in host byte order.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nix::sys::socket::AddressFamily;
 use usher_core::node::packet_filter::{Branch, Chain, Hook, Index, PacketFilter, Point, Rule};
 
-/// The hooks, by number.
+/// The hooks in the order of their numbers.
 const POINTS: [Point; 5] = [
     Point::Prerouting,
     Point::Input,
@@ -15,7 +15,7 @@ const POINTS: [Point; 5] = [
     Point::Output,
     Point::Postrouting,
 ];
-/// Cost of a match or target: a module of the kernel runs.
+/// Cost of a match or target that runs a kernel module.
 const MODULE: u64 = 16;
 
 // `struct ipt_getinfo`.
@@ -24,18 +24,18 @@ const HOOK_ENTRIES: usize = 36;
 const ENTRY_COUNT: usize = 76;
 const SIZE: usize = 80;
 
-// `struct xt_entry_target`; a standard target has a verdict behind it.
+// `struct xt_entry_target`. A standard target is followed by a verdict.
 const TARGET_NAME: usize = 2;
 const TARGET_NAME_END: usize = 31;
 const TARGET_VERDICT: usize = 32;
-/// The target of the entry before each chain of a user.
+/// The target of the entry before each user-defined chain.
 const ERROR: &[u8] = b"ERROR";
 
-/// Where an entry of one version of IP has its parts.
+/// Offsets in an entry, for one version of IP.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) family: AddressFamily,
-    /// Of the socket option.
+    /// Level of the socket option.
     pub(super) level: libc::c_int,
     flags: usize,
     goto: u8,
@@ -45,7 +45,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Where the entries begin in `struct ipt_get_entries`.
+    /// Offset of the entries in `struct ipt_get_entries`.
     pub(super) const ENTRIES: usize = 40;
 
     pub(super) const IPV4: Self = Self {
@@ -72,7 +72,7 @@ impl Layout {
 /// A table without its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableInfo {
-    /// Where the chain of each hook begins.
+    /// Offset of each hook's chain.
     hooks: [Option<usize>; POINTS.len()],
     pub(super) entries: usize,
     pub(super) bytes: usize,
@@ -99,13 +99,13 @@ impl TableInfo {
 
 #[derive(Debug)]
 struct Entry<'a> {
-    /// Where it begins.
+    /// Offset of the entry.
     offset: usize,
     next: usize,
     goes_to: bool,
     modules: u64,
     name: &'a [u8],
-    /// Of a standard target: where to jump, or a negative code.
+    /// Verdict of a standard target: an offset to jump to, or a negative code.
     verdict: i32,
 }
 
@@ -148,7 +148,7 @@ fn begin(filter: &mut PacketFilter, hook: Option<Hook>) -> Index {
     filter.chains.len() - 1
 }
 
-/// The hooks at which packets enter the chain that begins here.
+/// The hooks whose chain starts at this offset.
 fn hooks(layout: &Layout, info: &TableInfo, offset: usize) -> impl Iterator<Item = Hook> {
     let (ipv4, ipv6) = (
         layout.family == AddressFamily::Inet,
@@ -163,7 +163,7 @@ fn hooks(layout: &Layout, info: &TableInfo, offset: usize) -> impl Iterator<Item
 fn rule(entry: &Entry<'_>, starts: &BTreeMap<usize, Index>) -> Rule {
     let target = usize::try_from(entry.verdict)
         .ok()
-        // A rule without a target continues with the next one.
+        // Without a target, evaluation continues with the next rule.
         .filter(|target| entry.name.is_empty() && *target != entry.next)
         .map(|target| starts.get(&target).copied().unwrap_or(Index::MAX))
         .map(|chain| match entry.goes_to {
@@ -177,7 +177,7 @@ fn rule(entry: &Entry<'_>, starts: &BTreeMap<usize, Index>) -> Rule {
     }
 }
 
-/// The entries, up to the first malformed one.
+/// The entries before the first malformed one.
 fn entries<'a>(layout: &Layout, bytes: &'a [u8]) -> Vec<Entry<'a>> {
     let mut all = Vec::new();
     let mut offset = 0;
@@ -208,7 +208,7 @@ fn entry<'a>(layout: &Layout, offset: usize, bytes: &'a [u8]) -> Option<Entry<'a
     })
 }
 
-/// How many matches there are; each begins with its length.
+/// The number of matches; each starts with its length.
 fn modules(matches: &[u8]) -> u64 {
     let mut rest = matches;
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Routes as `RTM_NEWROUTE` has them.
+//! Decodes `RTM_NEWROUTE` messages.
 
 use std::net::IpAddr;
 
@@ -9,10 +9,10 @@ use netlink_packet_route::{
 };
 use usher_core::node::network::{Interface, Prefix, Route};
 
-/// The table of the node's own and broadcast addresses (`RT_TABLE_LOCAL`), which `ip route` does not list either.
+/// The table of the node's own and broadcast addresses (`RT_TABLE_LOCAL`). `ip route` omits it too.
 const LOCAL_TABLE: u32 = 255;
 
-/// The routes of one message: one, or one for each next hop of a multipath route.
+/// The routes of one message: a single one, or one for each next hop of a multipath route.
 #[derive(Debug)]
 pub(super) struct Decoded {
     route: Route,
@@ -37,7 +37,7 @@ impl Decoded {
     }
 }
 
-/// None for a message that is not a route; an inner None for a route that is not listed.
+/// None for a message that is not a route; an inner None for an omitted route.
 pub(super) fn decode(body: &[u8]) -> Option<Option<Decoded>> {
     let message = RouteMessage::parse(body).ok()?;
     let header = &message.header;

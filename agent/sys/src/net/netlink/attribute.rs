@@ -38,7 +38,7 @@ pub fn put_u64(bytes: &mut Vec<u8>, kind: u16, number: u64) {
     put(bytes, kind, &number.to_be_bytes());
 }
 
-/// Appends an attribute that contains the attributes of `fill`.
+/// Appends an attribute with the nested attributes of `fill`.
 pub fn nest(bytes: &mut Vec<u8>, kind: u16, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = begin(bytes, kind | NESTED);
     fill(bytes);
@@ -53,7 +53,7 @@ fn begin(bytes: &mut Vec<u8>, kind: u16) -> usize {
 }
 
 fn end(bytes: &mut Vec<u8>, start: usize) {
-    // All requests together have a few kilobytes.
+    // All requests together have only a few kilobytes.
     let length = u16::try_from(bytes.len() - start).expect("an attribute is shorter than 64 KiB");
     bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
@@ -89,7 +89,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The attributes in `bytes`, up to the first truncated one.
+/// The attributes in `bytes` before the first truncated one.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -12,7 +12,7 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 #[error("kernel rejected the setting{detail}")]
 pub struct Rejected {
-    /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EBUSY` or `EEXIST` where another socket has the group or queue.
+    /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EBUSY` or `EEXIST` if another socket has the group or queue.
     pub source: io::Error,
     detail: Detail,
 }
@@ -49,7 +49,7 @@ pub(crate) fn message(
     bytes
 }
 
-/// Requests are sent one at a time, and unrequested messages have the number 0.
+/// Requests are sent one at a time. Unrequested messages have the number 0.
 const SEQUENCE: u32 = 1;
 
 /// Sends a message made with [`message::ACK`] and waits for the verdict.

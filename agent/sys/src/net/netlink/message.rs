@@ -1,8 +1,8 @@
 //! Netlink messages: the header of every request and reply, and the kernel's verdict on a request
 //! ([`include/uapi/linux/netlink.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netlink.h)).
 //!
-//! netlink-packet-core reads and writes the header. The verdict is decoded here: the crate (0.9) reads the kernel's text
-//! (ext-ack) from the end of a dump only, and not from an error.
+//! netlink-packet-core encodes and decodes the header. The verdict is decoded here, because the crate (0.9) reads the
+//! kernel's text (ext-ack) only from the end of a dump, and not from an error.
 
 use netlink_packet_core::{
     NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
@@ -43,7 +43,7 @@ pub fn put(
     header.set_message_type(kind);
     header.set_flags(flags | NLM_F_REQUEST);
     header.set_sequence_number(sequence);
-    // The port number stays 0: the kernel knows the sender.
+    // The port number stays 0: the kernel fills in the sender.
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
 }
 
@@ -94,7 +94,7 @@ impl Message<'_> {
         })
     }
 
-    /// The text after the error number and, in an error, after the request's header.
+    /// The text, which follows the error number and, in an error, the request's header.
     fn detail(&self, rest: &[u8]) -> Option<String> {
         if self.flags & NLM_F_ACK_TLVS == 0 {
             return None;
@@ -109,7 +109,7 @@ impl Message<'_> {
     }
 }
 
-/// The messages of a datagram, up to the first truncated one.
+/// The messages of a datagram before the first truncated one.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -130,7 +130,7 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The length in a message's header, of a message that may be truncated.
+/// The length in a message's header; the message may be truncated.
 fn declared_length(bytes: &[u8]) -> Option<usize> {
     let (length, _) = bytes.split_first_chunk::<4>()?;
     usize::try_from(u32::from_ne_bytes(*length)).ok()

@@ -1,6 +1,6 @@
 //! The network namespaces of all processes.
 //!
-//! A namespace without a process, which only a mount or a descriptor keeps alive, is not found. The scan costs one
+//! It does not find a namespace without a process, which only a mount or a descriptor keeps alive. The scan costs one
 //! `stat` for each process.
 
 use std::{
@@ -14,7 +14,7 @@ use usher_core::base::id::{NetnsId, Pid};
 
 use crate::pods::proc::{self, ProcRoot};
 
-/// Most namespaces; no node has more.
+/// Maximum number of namespaces; no node has more.
 const MOST: usize = 65_536;
 /// The error for a process that has ended, as in [`crate::pods::proc`].
 const ENDED: i32 = libc::ESRCH;
@@ -23,13 +23,13 @@ const ENDED: i32 = libc::ESRCH;
 pub struct Scan {
     /// Each namespace, with one of its processes.
     pub namespaces: BTreeMap<NetnsId, Pid>,
-    /// Processes with an unreadable namespace.
+    /// Number of processes with an unreadable namespace.
     pub hidden: usize,
     /// Whether there were more namespaces than the limit.
     pub truncated: bool,
 }
 
-/// Scans all processes except the host's first, which some machines hide even from root.
+/// Scans all processes except pid 1 of the host, which some machines hide even from root.
 pub fn scan(proc: &ProcRoot) -> Result<Scan, proc::Error> {
     let mut scan = Scan::default();
     for pid in proc.pids()?.filter(|pid| pid.0 > 1) {
@@ -52,7 +52,7 @@ pub fn scan(proc: &ProcRoot) -> Result<Scan, proc::Error> {
     Ok(scan)
 }
 
-/// Whether an access failed because the process has ended.
+/// Whether an access failed because the process has exited.
 pub fn has_ended(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ENDED)
 }

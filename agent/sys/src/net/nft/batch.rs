@@ -24,7 +24,7 @@ pub(super) struct Batch {
     bytes: Vec<u8>,
     /// The object of each message; the index is the sequence number.
     objects: Vec<&'static str>,
-    /// Where the last message begins.
+    /// Offset of the last message.
     last: usize,
 }
 
@@ -66,7 +66,7 @@ impl Batch {
     pub(super) fn add_chain(&mut self, chain: &Chain) {
         self.push("chain", CHAIN_NEW, message::CREATE, |out| {
             put_text(out, chain::NAME, &chain.name);
-            // Only the name of a chain in another table is known here.
+            // For a chain in another table only the name is known.
             if let Entry::Output { priority } = chain.entry {
                 nest(out, chain::HOOK, |hook| {
                     put_u32(hook, chain::HOOK_NUMBER, chain::OUTPUT);
@@ -157,8 +157,8 @@ impl Batch {
         self.objects.push("batch");
     }
 
-    /// The bytes to send. The last message requests an acknowledgement: the kernel reports errors unrequested, and
-    /// before it.
+    /// Returns the bytes to send. Only the last message requests an acknowledgement: the kernel reports errors
+    /// unrequested, and before it.
     pub(super) fn finish(mut self) -> Vec<u8> {
         message::add_flags(&mut self.bytes[self.last..], message::ACK);
         self.frame(BATCH_END);
@@ -189,7 +189,7 @@ impl Batch {
                     Some(_) => {}
                     None => return ControlFlow::Continue(()),
                 }
-                // A verdict on the batch itself is the last one, too.
+                // A verdict on the batch itself also comes last.
                 if message.sequence == last || message.sequence == 0 {
                     return ControlFlow::Break(());
                 }
@@ -200,7 +200,7 @@ impl Batch {
     }
 }
 
-/// Discards unread messages of an interrupted exchange.
+/// Discards unread messages of an interrupted request.
 pub(super) fn discard_unread(socket: &Socket) -> io::Result<()> {
     let mut nowhere = [0; 256];
     loop {
@@ -232,7 +232,7 @@ fn number(sequence: usize) -> u32 {
     u32::try_from(sequence).unwrap_or(u32::MAX)
 }
 
-/// Never 0, which the kernel reads as "no timeout".
+/// At least 1, because the kernel interprets 0 as "no timeout".
 fn milliseconds(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis())
         .unwrap_or(u64::MAX)

@@ -1,11 +1,11 @@
-//! What the rules of a network namespace cost a packet on loopback: an upper bound, read before anything is sent there.
+//! The cost of a namespace's rules for a packet on loopback: an upper bound, read before a packet is sent there.
 //!
-//! A process of a pod that has `CAP_NET_ADMIN` can load rules that take the kernel minutes for one packet, within the
-//! system call that sends it, and no signal ends that call.
+//! A pod's process with `CAP_NET_ADMIN` can load rules that take the kernel minutes for one packet. That time is spent
+//! in the system call that sends the packet, and no signal ends the call.
 //!
-//! The dumps do not wait for changes of rules (they only take the RCU read lock). A dump that ends early leaves the rest
-//! in the socket, and the next request reads it to its end: after an error or a ruleset that is too large, close the
-//! socket. Rules of `iptables-legacy` are not among these: see [`iptables`](crate::net::iptables).
+//! The dumps do not wait for changes of rules, because they only take the RCU read lock. After an error or too large a
+//! ruleset, close the socket: the rest of the dump remains in it, and the next request would read it to its end. Rules
+//! of `iptables-legacy` are not included: see [`iptables`](crate::net::iptables).
 
 mod decode;
 
@@ -31,25 +31,25 @@ use crate::net::netlink::{
     message::{self, Message},
 };
 
-/// How often rules that keep changing are read.
+/// Attempts to read rules that keep changing.
 const ATTEMPTS: usize = 3;
-/// For all attempts together. Istio's rules take 0.2 ms, 20,000 rules 70 ms, the generation 6 µs (test build).
+/// Deadline of all attempts. Istio's rules take 0.2 ms, 20,000 rules 70 ms, the generation 6 µs (test build).
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What the rules cost, and of which generation they are.
+/// The cost of the rules, and their generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// The number that every change of rules in the namespace increments. 0 for a kernel without nftables.
+    /// A number that every change of the namespace's rules increments. 0 for a kernel without nftables.
     pub generation: u32,
-    /// Expressions that one packet on loopback evaluates at all of its hooks, at most; about 30 ns each. `u64::MAX` for
-    /// a ruleset of more than 20,000 rules, 4,096 chains or 20,000 elements of verdict maps, which is not read.
+    /// Upper bound of the expressions that one packet on loopback evaluates at all hooks; about 30 ns each. `u64::MAX`
+    /// above 20,000 rules, 4,096 chains or 20,000 elements of verdict maps, because such a ruleset is not read.
     pub evaluations: u64,
 }
 
 /// Reads the rules of the socket's namespace.
 ///
 /// # Errors
-/// [`NftError`]; with [`io::ErrorKind::TimedOut`] after two seconds, and `EINTR` for rules that keep changing.
+/// [`NftError`]; with [`io::ErrorKind::TimedOut`] after two seconds, and `EINTR` if the rules keep changing.
 pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
     let deadline = Instant::now() + DEADLINE;
     for _ in 0..ATTEMPTS {
@@ -59,11 +59,11 @@ pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
             evaluations,
         };
         match read(socket, deadline) {
-            // Another request would read the rest.
+            // Does not read the generation again, because that request would first read the rest of the dump.
             Ok(None) => return Ok(cost(u64::MAX)),
             Ok(Some(evaluations)) if generation(socket)? == before => return Ok(cost(evaluations)),
             Ok(Some(_)) => {}
-            // A map that does not exist any more was deleted meanwhile.
+            // A missing map was deleted during the dump.
             Err(error) if error.is(Errno::EINTR) || error.is_not_there() => {}
             Err(error) => return Err(error),
         }
@@ -76,7 +76,7 @@ pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
     })
 }
 
-/// The generation of the rules: the same number means that no rule has changed since. 0 for a kernel without nftables.
+/// The generation of the rules. The same number means the same rules. 0 for a kernel without nftables.
 pub fn generation(socket: &Socket) -> Result<u32, NftError> {
     let mut generation = 0;
     let query = Query {
@@ -102,7 +102,7 @@ pub fn generation(socket: &Socket) -> Result<u32, NftError> {
     }
 }
 
-/// The number of evaluations; None where there are too many rules.
+/// The number of evaluations; None if there are too many rules.
 fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
     let mut found = Collector::default();
     let in_time = |taken: Result<(), Overflow>| match taken {

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::net::netlink::{Socket, attribute::put_text, message};
 
-/// How often a table that keeps changing is read.
+/// Attempts to read a table that keeps changing.
 const ATTEMPTS: usize = 5;
-/// Most objects that are read of a table. usher makes about 40, and one for each port; a process that may change rules
-/// in a pod can add as many as the kernel has memory for.
+/// Maximum number of objects that are read. usher makes about 40, and one for each port. A process that may change
+/// rules in a pod can add as many as the kernel has memory for.
 const THINGS: usize = 4096;
 
-/// Reads the table, again if it changed during the dump.
+/// Reads the table, and retries if it changed during the dump.
 pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
     for _ in 1..ATTEMPTS {
         match whole(socket) {
@@ -32,7 +32,7 @@ pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
 
 fn whole(socket: &Socket) -> Result<Found, NftError> {
     let mut found = Found::default();
-    // Checks that the table exists: the other dumps are empty without it.
+    // Checks that the table exists, because the other dumps are empty without it.
     found.query(socket, "table", TABLE_GET, 0, |_| {})?;
     found.query(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
     found.query(socket, "rule", RULE_GET, message::DUMP, |_| {})?;

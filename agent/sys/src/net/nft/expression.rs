@@ -1,4 +1,4 @@
-//! The expressions that a rule consists of, which share one register.
+//! The expressions of a rule. All use the same register.
 //!
 //! Encoding and decoding cover the expressions of usher's own rules; any other is decoded as [`Expression::Other`].
 
@@ -25,7 +25,7 @@ const REGISTER_VERDICT: u32 = 0;
 pub(super) const ACCEPT: u32 = 1;
 pub(super) const DROP: u32 = 0;
 
-/// Packets pass a queue without a listener.
+/// A flag: packets pass a queue without a listener.
 const BYPASS: u16 = 1;
 /// The revision of iptables' NFQUEUE target that has these flags.
 const TARGET: &str = "NFQUEUE";
@@ -82,7 +82,7 @@ pub(super) enum Expression {
     Verdict(u32),
     /// Queues the packet, if the queue has a listener.
     Queue(u16, Queue),
-    /// Any other expression, by name.
+    /// Any other expression, with its name.
     Other(String),
 }
 
@@ -146,7 +146,7 @@ impl Expression {
             Self::Other(_) => {}
             Self::Log(group) => {
                 put_u16(out, 1, *group);
-                // How many copies to batch. The length to copy is omitted: 0 would copy nothing.
+                // The number of copies to batch. The attribute for the length is omitted, because 0 would copy nothing.
                 put_u16(out, 4, 1);
             }
             Self::Verdict(code) => {

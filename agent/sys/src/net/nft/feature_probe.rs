@@ -11,7 +11,7 @@ use crate::net::{
     sockdiag::{self, Sockets},
 };
 
-/// Which features work, and the reason for each that does not.
+/// The available features, and the reason for each missing one.
 #[derive(Debug)]
 pub struct Features {
     /// Connections can be held: sets whose elements have timeouts, and the matches of the rules
@@ -41,7 +41,7 @@ impl Features {
 /// Probes all features. Takes some milliseconds, in which the calling thread waits.
 ///
 /// # Errors
-/// When no namespace can be created (`EPERM` without `CAP_SYS_ADMIN`), or no socket opened in it.
+/// If no namespace can be created (`EPERM` without `CAP_SYS_ADMIN`), or no socket opened in it.
 pub fn probe() -> Result<Features, Error> {
     let netns = Netns::scratch()?;
     let socket = netns.netlink(Protocol::Netfilter)?;
@@ -59,8 +59,8 @@ fn attempt(socket: &Socket, count_only: bool, dns: Option<Queue>) -> Result<(), 
     install(socket, &wanted(count_only, dns))
 }
 
-/// The table without the chain that copies packets. On a kernel that lacks only that, held connections continue one
-/// retransmission (1 s) after their release.
+/// Installs the table without the chain that copies packets. On a kernel that lacks only that feature, held connections
+/// continue one retransmission (1 s) after their release.
 fn without_log(socket: &Socket, error: NftError) -> Result<(), NftError> {
     let mut ruleset = wanted(false, None);
     ruleset

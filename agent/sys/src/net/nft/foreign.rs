@@ -1,8 +1,8 @@
-//! Foreign tables in a network namespace: the chains of all tables, and how many rules each has. The rules themselves
+//! Lists the chains of all foreign tables in a network namespace, and the number of rules in each. The rules themselves
 //! are not read.
 //!
-//! Rules of `iptables-nft` are included, because it writes to nftables. Rules of `iptables-legacy` are in another
-//! subsystem of the kernel, which nftables does not list.
+//! Rules of `iptables-nft` are included, because that program writes to nftables. Rules of `iptables-legacy` are in
+//! another subsystem of the kernel, which nftables does not list.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::net::netlink::{Socket, attribute::find, message::Message};
 
-/// Most chains that are listed; a mesh has about twelve.
+/// Maximum number of listed chains; a mesh has about twelve.
 const CHAINS: usize = 512;
 
 /// A chain of a foreign table.
@@ -33,7 +33,7 @@ pub struct ForeignChain {
     pub rules: usize,
 }
 
-/// Where the kernel calls a chain: `nat output -100`.
+/// The hook of a base chain: `nat output -100`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hook {
     pub kind: ChainKind,
@@ -52,7 +52,7 @@ impl fmt::Display for Hook {
     }
 }
 
-/// The kinds of chains, by the names that the kernel has for them.
+/// The types of chains, with the kernel's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum ChainKind {
@@ -83,7 +83,7 @@ pub enum HookPoint {
 pub struct ForeignTables {
     /// Chains, by family, table and name.
     pub chains: Vec<ForeignChain>,
-    /// Chains beyond the limit, which are only counted.
+    /// Number of chains beyond the limit, which are not listed.
     pub omitted: usize,
 }
 
@@ -106,7 +106,7 @@ pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
         };
         match query.send(socket, |_| {}, take) {
             Err(error) if error.has_no_nftables() => break,
-            // Rules changed meanwhile: some may be missing.
+            // The rules changed during the dump, so some may be missing.
             Err(error) if error.is(Errno::EINTR) => {}
             listed => listed?,
         }

@@ -19,12 +19,12 @@ use crate::net::netlink::{
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// The table; expressions that usher never makes are included by name.
+    /// The table. Expressions that usher never creates are included by name.
     pub ruleset: Ruleset,
     pub remaining: Vec<RemainingTime>,
     /// Packets that the gate's rules have counted.
     pub packets: u64,
-    /// Chains, rules, expressions, sets and elements so far: the cost of keeping them.
+    /// Number of chains, rules, expressions, sets and elements so far, which limits the memory.
     pub(super) things: usize,
 }
 

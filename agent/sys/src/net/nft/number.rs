@@ -1,6 +1,6 @@
 //! Message types and attributes of nftables
 //! ([`include/uapi/linux/netfilter/nf_tables.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/netfilter/nf_tables.h)).
-//! Those of expressions are next to their codec.
+//! The attributes of expressions are in their codec.
 
 /// The subsystem, which is the upper byte of a message type.
 pub(super) const SUBSYSTEM: u16 = 10;
@@ -39,7 +39,7 @@ pub(super) mod set {
     pub(crate) const ID: u16 = 10;
     /// Elements can have a timeout.
     pub(crate) const HAS_TIMEOUTS: u32 = 0x10;
-    /// Types are nft's; the kernel only stores them.
+    /// nft's number of the type; the kernel only stores it.
     pub(crate) const PROTOCOL: u32 = 12;
     pub(crate) const SERVICE: u32 = 13;
 }

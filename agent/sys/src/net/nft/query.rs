@@ -33,7 +33,7 @@ impl Query {
         }
     }
 
-    /// Sends the request and passes the objects of the reply to `take`, until it fails. `EINTR` for objects that changed
+    /// Sends the request and passes the objects of the reply to `take`, until it fails. `EINTR` if objects changed
     /// during the dump.
     pub(super) fn send(
         self,

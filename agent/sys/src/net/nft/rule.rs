@@ -1,4 +1,4 @@
-//! Converts rules between their meaning and their expressions in the kernel.
+//! Converts rules to expressions of the kernel, and back.
 
 use usher_core::hold::ruleset::{Family, Match, Rule, Then, Transport};
 
@@ -92,8 +92,8 @@ fn test(list: &mut Vec<Expression>, meta: Meta, value: &[u8]) {
     list.push(Expression::Equals(value.to_vec()));
 }
 
-/// The rule of a list of expressions, and how many packets it has counted. An unknown expression becomes `Other` at
-/// its position.
+/// Converts a list of expressions to a rule, and returns the rule's packet count. An unknown expression becomes `Other`
+/// at its position.
 pub(super) fn rule(list: &[Expression]) -> (Rule, u64) {
     let mut rule = Rule::default();
     let mut packets = 0_u64;

@@ -46,7 +46,7 @@ proptest! {
         let _found = decode(&bytes);
     }
 
-    /// Valid messages with a few changed bytes reach more of the decoder than random bytes.
+    /// Valid messages with a few changed bytes cover more of the decoder than random bytes.
     #[test]
     fn decoder_accepts_damaged_messages(
         wanted in wanted(),
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// The kernel accepted these bytes; review every change of them.
+/// The kernel accepted these bytes, so review every change of them.
 #[test]
 fn encoded_bytes_are_unchanged() {
     let batch = encode(&Ruleset::of(&Wanted {

@@ -7,11 +7,11 @@ use usher_core::base::id::{Pid, PodUid};
 use super::Member;
 use crate::pods::cgroup::{Error, walk};
 
-/// Most cgroups of a container, and their greatest depth. A container can create nested ones.
+/// Maximum number of a container's cgroups, and their maximum depth. A container can create nested cgroups.
 const MOST: usize = 1024;
 const DEEPEST: usize = 16;
 
-/// A file of every cgroup of v2 and of none of v1.
+/// A file that every v2 cgroup has, and no v1 cgroup.
 const V2_MARK: &str = "cgroup.controllers";
 
 pub(super) fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
@@ -28,10 +28,10 @@ pub(super) fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
     Ok(members.collect())
 }
 
-/// An unreadable cgroup has been removed: it lives as long as its last process.
+/// Skips an unreadable cgroup, which has been removed after its last process.
 fn collect(path: &Path, depth: usize, room: &mut usize, member: &mut Member) {
     *room = room.saturating_sub(1);
-    // Numbers of v1 hierarchies are not comparable.
+    // Inode numbers of v1 hierarchies are not comparable.
     if path.join(V2_MARK).exists()
         && let Ok(metadata) = fs::metadata(path)
     {
@@ -39,7 +39,7 @@ fn collect(path: &Path, depth: usize, room: &mut usize, member: &mut Member) {
     }
     let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());
-    // Zero stands for a process outside this pid namespace.
+    // Zero is a process outside this pid namespace.
     member.pids.extend(pids.filter(|pid| *pid > 0).map(Pid));
     if depth == 0 {
         return;

@@ -20,7 +20,7 @@ use crate::pods::proc::ProcRoot;
 
 /// Remaining budget, and the identity of the file system of sockets.
 pub(super) struct Look {
-    /// Descriptors that may still be read.
+    /// Number of descriptors that may still be read.
     left: usize,
     /// The mount of all sockets of the machine.
     mount: u64,
@@ -31,7 +31,7 @@ impl Look {
         let own = UnixDatagram::unbound()?;
         let file = format!("/proc/self/fdinfo/{}", own.as_raw_fd());
         let text = fs::read(file)?;
-        // A kernel before 5.14 has no inode numbers there; then only the links are used.
+        // Kernels before 5.14 have no inode numbers there, so only the links are used.
         let mount = number(&text, b"mnt_id:").unwrap_or(u64::MAX);
         Ok(Self { left: most, mount })
     }
@@ -40,7 +40,7 @@ impl Look {
         self.left == 0
     }
 
-    /// Passes the inode number of each socket of a process to `take`. A process that has ended has none.
+    /// Passes the inode number of each socket of a process to `take`. A process that has exited has no sockets.
     pub(super) fn at(
         &mut self,
         proc: &ProcRoot,
@@ -72,7 +72,7 @@ impl Look {
                         take(inode);
                     }
                 }
-                // It was closed in the meantime.
+                // The descriptor was closed in the meantime.
                 Err(nix::errno::Errno::ENOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }

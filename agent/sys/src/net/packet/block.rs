@@ -1,7 +1,7 @@
 //! The packets in one block of a ring, in the kernel's layout
 //! ([if_packet.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/if_packet.h)).
 //!
-//! Decoded as bytes, with all offsets checked.
+//! The block is decoded as bytes, with all offsets checked.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ const PACKET_STATUS: usize = 20;
 const START: usize = 24;
 const TAG: usize = 32;
 const TAG_PROTOCOL: usize = 36;
-/// The address after it, `struct sockaddr_ll`.
+/// Offset of the protocol in `struct sockaddr_ll`, the address after the header.
 const PROTOCOL: usize = 50;
 const INTERFACE: usize = 52;
 const HARDWARE: usize = 56;
@@ -30,10 +30,10 @@ const RECEPTION: usize = 58;
 
 const HAS_TAG: u32 = 1 << 4;
 const HAS_TAG_PROTOCOL: u32 = 1 << 6;
-/// 802.1Q, the default where the kernel gives no protocol.
+/// 802.1Q, the default if the kernel reports no protocol.
 const COMMON_TAG: u16 = 0x8100;
 
-/// Passes the packets of a block to `take`, in order, until it breaks or a header points outside the block.
+/// Passes the packets of a block to `take`, until it breaks or a header points outside the block.
 pub fn packets(block: &[u8], mut take: impl FnMut(Packet<'_>) -> ControlFlow<()>) {
     let count = word(block, PACKETS).unwrap_or(0);
     let mut at = word(block, FIRST).unwrap_or(0) as usize;

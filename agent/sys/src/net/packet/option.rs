@@ -26,14 +26,14 @@ pub(super) struct RingRequest {
     pub(super) block_size: u32,
     pub(super) blocks: u32,
     pub(super) frame_size: u32,
-    /// After so many milliseconds a block with packets is handed over even if it is not full.
+    /// Timeout in milliseconds after which the kernel hands over a block that is not full.
     pub(super) handed_over_after: u32,
 }
 
 sockopt_impl!(Version, SetOnly, libc::SOL_PACKET, VERSION, libc::c_int);
 sockopt_impl!(Room, SetOnly, libc::SOL_PACKET, RING, [u32; 7]);
 sockopt_impl!(
-    /// The counters since the previous request.
+    /// Request for the counters since the previous request.
     Counted,
     GetOnly,
     libc::SOL_PACKET,
@@ -54,7 +54,7 @@ pub(super) fn version(socket: &OwnedFd) -> Result<(), Error> {
 
 pub(super) fn room(socket: &OwnedFd, request: &RingRequest) -> Result<(), Error> {
     let frames = request.block_size / request.frame_size * request.blocks;
-    // No private area in a block, and no features.
+    // Blocks have no private area, and no features are requested.
     let words = [
         request.block_size,
         request.blocks,
@@ -78,7 +78,7 @@ pub(super) fn attach(socket: &OwnedFd, program: &[Instruction]) -> Result<(), Er
             k: instruction.operand,
         })
         .collect();
-    // The kernel copies it before the call returns.
+    // The kernel copies the program before the call returns.
     let program = libc::sock_fprog {
         len: filter.len().try_into().unwrap_or(u16::MAX),
         filter: filter.as_mut_ptr(),
@@ -86,7 +86,7 @@ pub(super) fn attach(socket: &OwnedFd, program: &[Instruction]) -> Result<(), Er
     setsockopt(socket, Attach, &program).map_err(set("the filter"))
 }
 
-/// `struct tpacket_stats_v3`: what was accepted and dropped.
+/// `struct tpacket_stats_v3`: the numbers of accepted and dropped packets.
 pub(super) fn statistics(socket: &OwnedFd) -> io::Result<(u32, u32)> {
     let [accepted, dropped, _freezes] = getsockopt(socket, Counted)?;
     Ok((accepted, dropped))

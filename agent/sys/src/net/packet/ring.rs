@@ -1,7 +1,7 @@
-//! The memory that the kernel writes packets to and this process reads them from.
+//! The memory that the kernel writes packets to, and this process reads.
 //!
-//! It consists of blocks. A block belongs to the kernel until it is full or its time is over, then to this process
-//! until it is returned; the block's status says which.
+//! It consists of blocks. The kernel owns a block until it is full or times out; then this process owns it until it
+//! returns the block. The block's status names the owner.
 
 use std::{
     fmt, io,
@@ -19,13 +19,13 @@ use super::{
     option::{self, RingRequest},
 };
 
-/// The size of a block: the longest packet of loopback, 64 KiB, fits four times.
+/// The size of a block. It has room for four of loopback's longest packets (64 KiB).
 pub(super) const BLOCK: usize = 256 * 1024;
-/// The headers take a small part of it.
+/// The headers of a block take a small part of it.
 pub(super) const LONGEST: u32 = BLOCK as u32 - 1024;
 /// The kernel requires a frame size, although this version has no frames.
 const FRAME: usize = 2048;
-/// How long the kernel may keep a packet before it hands over its block, in milliseconds.
+/// Timeout in milliseconds after which the kernel hands over a block with packets.
 const HANDED_OVER_AFTER: u32 = 20;
 
 const KERNELS: u32 = 0;
@@ -38,7 +38,7 @@ pub(super) struct Ring {
     next: usize,
 }
 
-// SAFETY: the memory is this value's alone, but for the kernel, and bound to no thread.
+// SAFETY: only this value and the kernel use the memory, which is bound to no thread.
 #[expect(unsafe_code, reason = "a pointer to a mapping")]
 unsafe impl Send for Ring {}
 
@@ -52,7 +52,7 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Maps a ring of at least one block, and of at most `room` bytes beyond that.
+    /// Maps a ring of at least one block, and of at most `room` bytes if that is more.
     pub(super) fn map(socket: &OwnedFd, room: usize) -> Result<Self, Error> {
         let blocks = (room / BLOCK).clamp(1, u32::MAX as usize / BLOCK);
         option::version(socket)?;
@@ -82,7 +82,7 @@ impl Ring {
         // SAFETY: a block begins at a page, and so the status is aligned; it is within the block, and the kernel
         // writes it as a whole.
         let status = unsafe { AtomicU32::from_ptr(start.add(block::STATUS).as_ptr().cast()) };
-        // Everything that the kernel wrote before the status is visible after this.
+        // Makes everything visible that the kernel wrote before the status.
         if status.load(Ordering::Acquire) & OURS == 0 {
             return false;
         }

@@ -1,12 +1,12 @@
 //! All TCP and UDP sockets of a network namespace
 //! ([`inet_diag.h`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
 //!
-//! The kernel lists them page by page (32 KiB), each page when the previous one has been read, so none is lost however
-//! many there are. The list is not a snapshot: a socket that is opened or closed during the dump may be missing, and
-//! one that changes its state may be listed twice.
+//! The kernel sends the list in pages of 32 KiB, each after the previous one has been read, so that none is lost. The
+//! list is not a snapshot: a socket that is opened or closed during the dump may be missing, and one that changes its
+//! state may be listed twice.
 //!
 //! Needs no privilege in the namespace. A kernel without `udp_diag` lists no UDP sockets, which [`Dumped::absent`]
-//! reports. The cgroup of a socket is included since Linux 5.8 (`CONFIG_SOCK_CGROUP_DATA`).
+//! reports. Since Linux 5.8 the list includes the cgroup of a socket (`CONFIG_SOCK_CGROUP_DATA`).
 
 use std::{
     io,
@@ -43,7 +43,7 @@ const CGROUP: u16 = 21;
 /// Offsets in `struct tcp_info`.
 const RTT: usize = 68;
 const ALL_RETRANSMITS: usize = 100;
-/// Linux 4.1.
+/// Since Linux 4.1.
 const BYTES_RECEIVED: usize = 128;
 /// Offset in the numbers about memory.
 const DROPS: usize = 32;
@@ -61,7 +61,7 @@ const CONNECTED: [State; 6] = [
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub protocols: Vec<Protocol>,
-    /// Also round trip times, retransmissions and drops. The reply is four times as long.
+    /// Whether to include round trip times, retransmissions and drops. The reply is then four times as long.
     pub detail: bool,
 }
 
@@ -101,8 +101,8 @@ impl Sockets {
         self.dump_states(&wanted, bits(&[State::Listen]), take)
     }
 
-    /// Passes the TCP sockets with a connection to `take`, in detail. Neither handshakes nor connections in `TIME-WAIT`
-    /// are included: a busy server has tens of thousands of those.
+    /// Passes the TCP sockets with a connection to `take`, in detail. Excludes handshakes and connections in
+    /// `TIME-WAIT`, of which a busy server has tens of thousands.
     pub fn connections(&mut self, take: impl FnMut(Socket)) -> Result<Dumped, Error> {
         let wanted = Wanted {
             protocols: vec![Protocol::Tcp],
@@ -149,7 +149,7 @@ impl Sockets {
         Ok(dumped)
     }
 
-    /// Returns the flags of the message that ends the list.
+    /// Sends a query. Returns the flags of the last message of the list.
     fn list(&mut self, query: Query, mut take: impl FnMut(Message<'_>)) -> io::Result<u16> {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
@@ -236,7 +236,7 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
             bytes.try_into().ok().map(u32::from_ne_bytes)
         };
         match attribute.kind {
-            // Zero: not measured.
+            // Zero means that it was not measured.
             INFO => {
                 let micros = number(RTT).filter(|micros| *micros > 0);
                 socket.rtt = micros.map(|micros| Duration::from_micros(micros.into()));

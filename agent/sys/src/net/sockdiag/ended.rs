@@ -1,7 +1,7 @@
-//! TCP sockets that have ended: the kernel sends a notification of each to a multicast group of sock_diag
-//! ([`sock_diag_broadcast_destroy`](https://github.com/torvalds/linux/blob/v6.18/net/core/sock_diag.c)), so that a connection
-//! which is opened and closed between two dumps is not missed. Linux 4.3, no privilege. Without a member of the group the
-//! kernel sends nothing.
+//! TCP sockets that have ended. The kernel sends a notification of each to a multicast group of sock_diag
+//! ([`sock_diag_broadcast_destroy`](https://github.com/torvalds/linux/blob/v6.18/net/core/sock_diag.c)), so that a
+//! connection between two dumps is not missed. Linux 4.3, no privilege. Without a member of the group the kernel sends
+//! nothing.
 
 use nix::errno::Errno;
 use usher_core::node::socket::{Protocol, Socket};
@@ -17,8 +17,7 @@ const GROUPS: [u32; 2] = [1, 3];
 /// A notification has less than 1 KiB.
 const DATAGRAM: usize = 4096;
 
-/// The notifications of one network namespace. The kernel queues them until they are read, as many as the socket's
-/// receive buffer takes.
+/// The notifications of one network namespace. The kernel queues as many as fit in the socket's receive buffer.
 #[derive(Debug)]
 pub struct EndedSockets {
     socket: netlink::Socket,
@@ -34,8 +33,8 @@ impl EndedSockets {
         Ok(Self { socket })
     }
 
-    /// Passes each socket that has ended since the last call to `take`. Returns whether the queue was full, so that some
-    /// are missing.
+    /// Passes each socket that has ended since the last call to `take`. Returns true if the queue overflowed, so that
+    /// some are missing.
     pub fn read(&self, mut take: impl FnMut(Socket)) -> Result<bool, Error> {
         let mut is_full = false;
         let mut buffer = vec![0; DATAGRAM];

@@ -1,4 +1,4 @@
-//! The directory of the bundles: bundles that appear in it and disappear, and its own removal.
+//! The directory of the bundles: created and removed bundles, and the removal of the directory itself.
 
 use std::{collections::BTreeSet, fs, io};
 
@@ -18,9 +18,9 @@ const DIRECTORY: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_MOVED_FROM)
     .union(ENDED)
     .union(AddWatchFlags::IN_ONLYDIR);
-/// Events after which the watch is on another directory.
+/// Events after which the watch belongs to another directory.
 const ENDED: AddWatchFlags = AddWatchFlags::IN_DELETE_SELF.union(AddWatchFlags::IN_MOVE_SELF);
-/// The same, which the kernel reports unrequested.
+/// Such events that the kernel reports unrequested.
 const ENDED_UNREQUESTED: AddWatchFlags = AddWatchFlags::IN_UNMOUNT.union(AddWatchFlags::IN_IGNORED);
 /// Events of a new bundle.
 const CREATED: AddWatchFlags = AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MOVED_TO);
@@ -63,7 +63,7 @@ impl Bundles {
         Ok(observations)
     }
 
-    /// Watches the directory, or its parents. True when the directory exists.
+    /// Watches the directory, or its parents if it does not exist. Returns whether it exists.
     pub(super) fn enter(&mut self) -> Result<bool, Error> {
         self.places = None;
         loop {
@@ -75,7 +75,7 @@ impl Bundles {
                     return Ok(true);
                 }
                 Err(Errno::ENOENT | Errno::ENOTDIR) if self.places.is_none() => {
-                    // It may have been created before its parents were watched.
+                    // The directory may have been created before this watch, so the loop tries again.
                     self.places = Some(Places::open(&[&self.path])?);
                 }
                 Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
@@ -84,7 +84,7 @@ impl Bundles {
         }
     }
 
-    /// All bundles in the new directory are new.
+    /// Handles a possible creation of the directory. All bundles in it are new.
     pub(super) fn reenter(&mut self) -> Result<Vec<Observation>, Error> {
         let mut observations = Vec::new();
         if self.enter()? {
@@ -96,7 +96,7 @@ impl Bundles {
     /// Handles the removal of the directory.
     fn leave(&mut self, observations: &mut Vec<Observation>) {
         if let Some(watch) = self.directory.take() {
-            // The kernel may have removed it with the directory.
+            // Fails if the kernel has removed the watch with the directory.
             self.watches.get_ref().0.rm_watch(watch).ok();
         }
         let all: Vec<ContainerId> = self.entries.keys().cloned().collect();
@@ -122,7 +122,7 @@ impl Bundles {
     pub(super) fn list(&self) -> Result<BTreeSet<ContainerId>, Error> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            // Its removal will be reported.
+            // An event of the directory's removal follows.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
             Err(source) => return Err(Error::list(&self.path, source)),
         };

@@ -1,4 +1,4 @@
-//! One bundle: what was reported of it, and what is still missing.
+//! One bundle: the state of its reports, and what is still missing.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 enum Owner {
     /// The bundle existed before the watch and was not requested.
     NotRequested,
-    /// Not readable yet, or not at all for the reason that was reported last.
+    /// Not readable yet, or not readable for the last reported reason.
     Unknown(Option<String>),
     Reported,
 }
@@ -77,7 +77,7 @@ impl Entry {
         self.followed.as_ref().is_some_and(|one| !one.is_mounted)
     }
 
-    /// Whether a file of the bundle is still to be read.
+    /// Whether a file of the bundle has not been read yet.
     fn awaits_file(&self) -> bool {
         let init = self.followed.as_ref().is_some_and(|one| !one.has_init);
         init || matches!(self.owner, Owner::Unknown(_))
@@ -115,7 +115,7 @@ impl Followed {
 }
 
 impl Bundles {
-    /// Reports everything new in a bundle, and watches it for the rest.
+    /// Reports all news of a bundle, and watches it while something is missing.
     pub(super) fn inspect(&mut self, id: &ContainerId, observations: &mut Vec<Observation>) {
         let bundle = self.directory(id);
         let Some(entry) = self.entries.get_mut(id) else {
@@ -126,13 +126,13 @@ impl Bundles {
         }
         let bundle = match bundle {
             Ok(bundle) => bundle,
-            // Its removal will be reported.
+            // An event of the bundle's removal follows.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => {
                 return entry.report_unreadable(id, format!("opening it: {error}"), observations);
             }
         };
-        // Before the first read.
+        // Added before the first read, so that no write is missed.
         if entry.awaits_file() && entry.watch.is_none() {
             let watches = &self.watches.get_ref().0;
             match watches.add_watch(&*file::path_of(&bundle), FILES) {
@@ -161,7 +161,7 @@ impl Bundles {
         self.unwatch_if_read(id);
     }
 
-    /// Checks only for root file systems, after a change of mounts.
+    /// After a change of mounts, checks for root file systems only.
     pub(super) fn check_mounts(&mut self) -> Vec<Observation> {
         let mut observations = Vec::new();
         for (id, entry) in &mut self.entries {
@@ -173,7 +173,7 @@ impl Bundles {
         observations
     }
 
-    /// Stops watching a bundle from which everything was read.
+    /// Stops watching a bundle whose files were all read.
     pub(super) fn unwatch_if_read(&mut self, id: &ContainerId) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
@@ -203,13 +203,13 @@ impl Bundles {
 
     fn unwatch(&mut self, watch: WatchDescriptor) {
         self.watched.remove(&watch);
-        // The kernel may have removed it with the bundle.
+        // Fails if the kernel has removed the watch with the bundle.
         self.watches.get_ref().0.rm_watch(watch).ok();
     }
 }
 
 impl Entry {
-    /// Reports why the owner is not readable, once for each reason.
+    /// Reports why the owner is not readable, once per reason.
     fn report_unreadable(
         &mut self,
         id: &ContainerId,

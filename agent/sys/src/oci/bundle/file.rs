@@ -19,9 +19,9 @@ use usher_core::{
 
 /// The runtime's configuration of the container.
 pub(super) const CONFIG: &str = "config.json";
-/// The pid of the container's first process. The runtime writes the file elsewhere and renames it.
+/// The pid of the container's first process. The runtime renames the complete file to this name.
 pub(super) const INIT: &str = "init.pid";
-/// Limit of a configuration. 60 kB are usual; the pod's spec that it is made from has at most 1.5 MiB.
+/// Limit of a configuration. Usually it has 60 kB; the pod's spec that it is made from has at most 1.5 MiB.
 const CONFIG_MAX: u64 = 4 * 1024 * 1024;
 /// Limit of a pid's text.
 const INIT_MAX: u64 = 16;
@@ -32,7 +32,7 @@ pub(super) fn bundle(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, flags, Mode::empty())?)
 }
 
-/// The pod and container of the bundle; None while the file is incomplete. The error is a reason for people.
+/// The pod and container of the bundle; None while the file is incomplete. The error is for people.
 pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
     let text = match read(bundle, CONFIG, CONFIG_MAX) {
         Ok(Some(text)) => text,
@@ -58,9 +58,9 @@ pub(super) fn has_init(bundle: BorrowedFd<'_>) -> bool {
     fstatat(bundle, INIT, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// The content of a file; None without the file.
+/// The content of a file; None if it does not exist.
 fn read(bundle: BorrowedFd<'_>, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
-    // Opening a fifo without a writer would block.
+    // O_NONBLOCK, because opening a fifo without a writer would block.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(bundle, name, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
@@ -80,7 +80,7 @@ fn read(bundle: BorrowedFd<'_>, name: &str, most: u64) -> io::Result<Option<Vec<
     Ok(Some(text))
 }
 
-/// A path of this process to an open file.
+/// A path that this process can use for an open file.
 pub(super) fn path_of(fd: impl AsFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())

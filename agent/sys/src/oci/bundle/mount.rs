@@ -18,16 +18,16 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::pods::{readiness, statx};
 
-/// The calling thread's, which may have a mount namespace of its own.
+/// The calling thread's mounts: it may have a mount namespace of its own.
 pub(super) const OWN_MOUNTS: &str = "/proc/thread-self/mountinfo";
 /// Name of a container's root file system in its bundle.
 const ROOT: &CStr = c"rootfs";
 
-/// Mounts and unmounts in the mount namespace of this thread.
+/// Watch of the mounts in this thread's mount namespace.
 ///
 /// The kernel reports a change as `EPOLLPRI` and `EPOLLERR`
 /// ([proc_pid_mounts(5)](https://man7.org/linux/man-pages/man5/proc_pid_mounts.5.html)).
-/// The report re-arms itself: nothing has to be read.
+/// The kernel re-arms the report, so nothing must be read.
 #[derive(Debug)]
 pub(super) struct Changes(AsyncFd<OwnedFd>);
 
@@ -45,7 +45,7 @@ impl Changes {
     }
 }
 
-/// Checks the root file system of a bundle; None before it is mounted. The error is the reason why it cannot be marked.
+/// Checks the root file system of a bundle; None before the mount. The error is the reason why it cannot be marked.
 pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
     let there = statx::at(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW, libc::STATX_MNT_ID);
     match there.map(|there| is_root(&there)) {
@@ -66,8 +66,8 @@ pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
     })
 }
 
-/// Opens the root file system of a bundle, with `O_PATH`. Close it at once: the runtime cannot unmount an open file
-/// system.
+/// Opens the root file system of a bundle, with `O_PATH`. Close it soon, because the runtime cannot unmount an open
+/// file system.
 ///
 /// # Errors
 /// Those of open(2).
@@ -85,7 +85,7 @@ pub(super) fn of_file(fd: impl AsFd) -> io::Result<u64> {
     Ok(there.stx_mnt_id)
 }
 
-/// Whether the path is the root of a mount; None where the kernel does not report it.
+/// Whether the path is the root of a mount; None if the kernel does not report it.
 fn is_root(there: &libc::statx) -> Option<bool> {
     let flag = u64::from(libc::STATX_ATTR_MOUNT_ROOT.unsigned_abs());
     let is_known = there.stx_attributes_mask & flag != 0;

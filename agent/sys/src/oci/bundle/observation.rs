@@ -15,14 +15,14 @@ use crate::files::directory;
 /// A change of one bundle.
 #[derive(Debug)]
 pub enum Observation {
-    /// It was created, for this pod and container.
+    /// The bundle was created, for this pod and container.
     Created(ContainerId, Bundle),
-    /// Its root file system is mounted. The error is the reason why it cannot be marked.
+    /// The root file system was mounted. The error is the reason why it cannot be marked.
     Mounted(ContainerId, Result<(), String>),
-    /// It has its first process, which will execute the container's program, or has executed it.
+    /// The container has its first process, which will execute the container's program, or has done so.
     Init(ContainerId, Pid),
     Removed(ContainerId),
-    /// Its pod and container are not readable, for this reason. They may become readable.
+    /// The pod and container are not readable, for this reason. They may become readable.
     Unreadable(ContainerId, String),
 }
 

@@ -16,11 +16,11 @@ use usher_core::{base::id::Pid, node::mountinfo};
 use super::mount;
 use crate::pods::proc::ProcRoot;
 
-/// Whether a process executes a file of its own mounts. The runtime's process that becomes the container's does not:
-/// it executes a copy in memory, or a file of the host.
+/// Whether a process executes a file on its own mounts. The runtime's process that becomes the container's process does
+/// not: it executes a copy in memory, or a file of the host.
 ///
 /// # Errors
-/// Those of `/proc`, also for a process that has ended.
+/// Those of `/proc`, including those for a process that has exited.
 pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
     let program = mount::of_file(open(&proc.path(pid, "exe"))?)?;
     let program = program.to_string();
@@ -29,11 +29,11 @@ pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
     Ok(numbers.any(|number| number == program))
 }
 
-/// The mounts of a process, besides its root, that may contain programs; open with `O_PATH`. Mounts that cannot be
-/// opened, or have been replaced, are skipped.
+/// The mounts of a process that may contain programs, except its root; open with `O_PATH`. Skips mounts that cannot be
+/// opened or have been replaced.
 ///
 /// # Errors
-/// Those of `/proc`, also for a process that has ended.
+/// Those of `/proc`, including those for a process that has exited.
 pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
     let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
     let mounts = mounts(proc, pid)?;
@@ -46,7 +46,7 @@ pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
         .collect())
 }
 
-/// Opens a mount point as the process itself would. mountinfo has no links, so a link in the path would be an attempt
+/// Opens a mount point as the process itself would. Paths in mountinfo contain no links, so a link would be an attempt
 /// to redirect the open.
 fn below(root: &OwnedFd, path: &Path) -> Option<OwnedFd> {
     let resolve = ResolveFlag::RESOLVE_IN_ROOT
@@ -70,8 +70,8 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether mounts of the runtime below `dir` are visible to this process, also when the directory does not exist yet:
-/// in the mount namespace of the node, or one with mount propagation.
+/// Whether this process can access the runtime's mounts below `dir`, which may not exist yet. That requires the node's
+/// mount namespace, or mount propagation.
 pub fn visible(dir: &Path) -> Result<(), String> {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
     if let (Ok(own), Ok(node)) = (namespace("thread-self"), namespace("1"))

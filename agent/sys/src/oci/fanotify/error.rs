@@ -11,8 +11,8 @@ pub enum Error {
     /// `CAP_SYS_ADMIN` is missing.
     #[error("fanotify is not permitted")]
     Permission(#[source] io::Error),
-    /// The user has reached the limit of groups (`fs.fanotify.max_user_groups`, 128 by default, of the whole machine
-    /// for uid 0), or the process its limit of descriptors.
+    /// The user has reached the limit of groups (`fs.fanotify.max_user_groups`, 128 by default; for uid 0 it applies to
+    /// the whole machine), or the process its limit of descriptors.
     #[error("no fanotify group is left for this user")]
     Groups(#[source] io::Error),
     /// The kernel has no fanotify, or no permission events (`CONFIG_FANOTIFY_ACCESS_PERMISSIONS`, Linux 5.0).

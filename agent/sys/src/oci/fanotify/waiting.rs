@@ -15,7 +15,7 @@ use usher_core::base::id::Pid;
 
 use super::Error;
 
-/// Length of `struct fanotify_event_metadata`, which is the whole event here.
+/// Length of `struct fanotify_event_metadata`, which is the complete event here.
 pub(super) const EVENT: usize = size_of::<libc::fanotify_event_metadata>();
 
 /// Events that need a response.
@@ -23,20 +23,20 @@ const PERMISSIONS: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM.union(MaskFlags::FA
 
 /// A process that waits in `execve` or `open`.
 ///
-/// It continues when this value is allowed or dropped: while the group exists nothing else would release it.
+/// It continues when this value is allowed or dropped, because nothing else releases it while the group exists.
 #[derive(Debug)]
 #[must_use = "dropping it allows the call"]
 pub struct Waiting {
-    /// The pid in this process's pid namespace; 0 if the process is in no namespace below it.
+    /// The pid in this process's pid namespace; 0 if the process is not visible there.
     pub pid: Pid,
-    /// The descriptor identifies the event in the response, so it stays open until then.
+    /// The descriptor identifies the event in the response, so it must stay open until then.
     fd: OwnedFd,
     fanotify: Arc<Fanotify>,
     is_answered: bool,
 }
 
 impl Waiting {
-    /// Decodes an event of a group; None for one that needs no response.
+    /// Decodes an event of a group; None if it needs no response.
     ///
     /// # Errors
     /// [`Error::Denied`] for an event with an error instead of a descriptor; [`Error::Unsupported`].
@@ -46,7 +46,7 @@ impl Waiting {
         const { assert!(offset_of!(libc::fanotify_event_metadata, fd) == 16) };
         const { assert!(offset_of!(libc::fanotify_event_metadata, pid) == 20) };
         if event[4] != FANOTIFY_METADATA_VERSION {
-            // Another version has other fields, so no event could be answered.
+            // Another version has other fields, so no event could get a response.
             return Err(Error::Unsupported(io::ErrorKind::InvalidData.into()));
         }
         let mask = u64::from_ne_bytes(field(event, 8));
@@ -80,7 +80,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_answered {
-            // There is no caller to return an error to; a group that accepts no response is about to be closed.
+            // No caller can receive an error here. A group that accepts no response is about to be closed.
             self.answer().ok();
         }
     }
@@ -94,6 +94,6 @@ fn field<const N: usize>(event: &[u8; EVENT], offset: usize) -> [u8; N] {
 /// Takes ownership of the descriptor of an event.
 #[expect(unsafe_code, reason = "the kernel gives it as a number")]
 fn own(fd: i32) -> OwnedFd {
-    // SAFETY: the kernel has just opened this descriptor, and no other code knows it.
+    // SAFETY: the kernel has just opened this descriptor, and no other code has it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -1,4 +1,4 @@
-//! Changes of the cgroup tree, and errors of watching it.
+//! Changes of the cgroup tree, and errors of its watches.
 
 use std::{io, path::PathBuf};
 
@@ -26,7 +26,7 @@ pub enum Error {
     Read(#[source] io::Error),
     #[error("watching {path:?}")]
     Watch { path: PathBuf, source: io::Error },
-    /// More events than the kernel queues (`fs.inotify.max_queued_events`).
+    /// The kernel's queue overflowed (`fs.inotify.max_queued_events`).
     #[error("the kernel dropped inotify events; listed everything again")]
     Overflow,
     #[error("listing {path:?}")]
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    /// Whether existing directories may be missing, and not only their future changes.
+    /// Whether existing directories may be missing, not only future changes.
     pub(super) const fn hides_existing(&self) -> bool {
         matches!(self, Self::List { .. })
     }

@@ -1,4 +1,4 @@
-//! The watched directories, and the pods and containers that their names stand for.
+//! The watched directories, and the pods and containers of their names.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use super::{Change, Error, Tree};
 /// The level of a watched directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Level {
-    /// The directory that holds kubepods, or will.
+    /// The directory that contains or will contain `kubepods`.
     Root,
     Kubepods,
     Qos,
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Handles a directory that exists in a watched one.
+    /// Handles a directory that exists in a watched directory.
     pub(super) fn appeared(
         &mut self,
         level: &Level,
@@ -110,7 +110,7 @@ impl Tree {
         }
     }
 
-    /// Handles a directory that was removed from a watched one.
+    /// Handles a directory that was removed from a watched directory.
     pub(super) fn removed(&mut self, level: &Level, name: &OsStr, update: &mut Update) {
         let Some(name) = name.to_str() else { return };
         match level {
@@ -134,14 +134,14 @@ impl Tree {
         }
     }
 
-    /// Ends the watch of a removed pod. The kernel does not: a removed directory of a cgroup file system keeps its inode as
-    /// long as that is watched.
+    /// Ends the watch of a removed pod. The kernel does not end it: a removed directory of a cgroup file system keeps
+    /// its inode as long as it is watched.
     fn unwatch_pod(&mut self, uid: &PodUid) {
         let is_of_pod = |level: &Level| matches!(level, Level::Pod(of) if of == uid);
         let watches: Vec<WatchDescriptor> = self
             .watched
             .iter()
-            // A static pod may have come back with the same UID.
+            // A static pod may have been created again with the same UID.
             .filter(|(_watch, (level, path))| is_of_pod(level) && !path.exists())
             .map(|(watch, _place)| *watch)
             .collect();
@@ -152,7 +152,7 @@ impl Tree {
     }
 
     pub(super) fn unwatch(&self, watch: WatchDescriptor) {
-        // It may have ended.
+        // Fails if the watch has already ended.
         self.watches.get_ref().0.rm_watch(watch).ok();
     }
 
@@ -170,8 +170,8 @@ impl Tree {
         update.changes.push(Change::PodGone(uid.clone()));
     }
 
-    /// Lists the whole tree after lost events, and reports the differences. Where a directory could not be listed
-    /// nothing is reported as removed.
+    /// Lists the whole tree after lost events, and reports the differences. Reports no removals in a directory that
+    /// could not be listed.
     pub(super) fn list_all(&mut self, update: &mut Update) {
         let before = std::mem::take(&mut self.known);
         let mut now = Update::default();

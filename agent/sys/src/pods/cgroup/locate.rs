@@ -1,4 +1,4 @@
-//! Finds the directory that holds the kubepods tree.
+//! Finds the directory that contains the kubepods tree.
 
 use std::{
     fs, io,
@@ -7,19 +7,19 @@ use std::{
 
 use usher_core::node::cgroup;
 
-/// File of every cgroup of v2 and of none of v1.
+/// A file that every v2 cgroup has, and no v1 cgroup.
 const V2_MARK: &str = "cgroup.controllers";
 
 /// Hierarchies to search on cgroup v1 and hybrid. The kubelet and every runtime create their directories in all
-/// hierarchies that they manage; these are managed on every node. The v2 hierarchy of a hybrid machine comes last,
+/// hierarchies that they manage, and these are managed on every node. The v2 hierarchy of a hybrid machine comes last,
 /// because older runtimes do not use it.
 const HIERARCHIES: [&str; 5] = ["pids", "memory", "cpu,cpuacct", "systemd", "unified"];
 
-/// The directory that holds `kubepods`: `path` itself, or one of the hierarchies below it, where it is the mount point
+/// The directory that contains `kubepods`: `path` itself, or one of the hierarchies below it if it is the mount point
 /// of cgroup v1 (`/sys/fs/cgroup`).
 ///
 /// # Errors
-/// When it is neither.
+/// If it is neither.
 pub fn locate(path: &Path) -> io::Result<PathBuf> {
     if path.join(V2_MARK).exists() || has_kubepods(path) {
         return Ok(path.to_owned());
@@ -30,7 +30,7 @@ pub fn locate(path: &Path) -> io::Result<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     let with_pods = present.iter().find(|path| has_kubepods(path));
-    // Before the first start of the kubelet there is no kubepods directory.
+    // The kubepods directory is missing before the first start of the kubelet.
     with_pods.or(present.first()).cloned().ok_or_else(|| {
         let text = format!("no cgroup file system is mounted at {}", path.display());
         io::Error::new(io::ErrorKind::NotFound, text)

@@ -1,4 +1,4 @@
-//! On plain directories: inotify works on every file system.
+//! These tests use plain directories, because inotify works on every file system.
 
 use std::fs;
 
@@ -94,7 +94,7 @@ async fn relist_compensates_for_lost_events() {
     let mut update = Update::default();
     tree.list_all(&mut update);
     assert_eq!(text(&update.changes), ["-aa", "+bb"]);
-    // The events arrive after that, and report nothing new.
+    // The events arrive afterwards, and report nothing new.
     let (changes, _) = tree.drain().unwrap();
     assert!(changes.is_empty(), "{changes:?}");
 }
@@ -116,7 +116,7 @@ const ALONE: &str = "USHER_TEST_USERS";
 /// Limit of watches of a user namespace.
 const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 
-/// Runs in a user namespace of its own, so that its limit concerns no other test
+/// Runs in a user namespace of its own, so that its limit does not affect other tests
 /// ([namespaces(7)](https://man7.org/linux/man-pages/man7/namespaces.7.html), "The /proc/sys/user directory").
 #[test]
 fn tree_is_listed_again_without_watches() {
@@ -148,7 +148,7 @@ async fn few_watches() {
     let scratch = Scratch::new("few");
     let pod = format!("kubepods/besteffort/pod{UID}");
     scratch.make(&pod);
-    // The root, kubepods and the class.
+    // Watches for the root, kubepods and the class.
     fs::write(WATCHES, "3").unwrap();
     let (mut tree, changes, errors) = Tree::open(&scratch.0).unwrap();
     assert_eq!(text(&changes), ["+pod"]);
@@ -159,7 +159,7 @@ async fn few_watches() {
         (error.kind(), path),
         (DiscoveryOperation::InotifyWatch, &scratch.0.join(&pod))
     );
-    // No event reports it; the next listing finds it.
+    // No event reports this directory; the next listing finds it.
     scratch.make(&format!("{pod}/{}", id("aa")));
     let (changes, errors) = tree.changed().await.unwrap();
     assert_eq!((text(&changes), errors.len()), (vec!["+aa".to_owned()], 0));
@@ -190,7 +190,7 @@ async fn unreadable_directory_is_not_removed() {
     scratch.make(&format!("root/kubepods/besteffort/pod{UID}/{}", id("aa")));
     let (mut tree, changes, _) = Tree::open(&root).unwrap();
     assert_eq!(text(&changes), ["+pod", "+aa"]);
-    // A link to itself cannot be listed, like any directory without free descriptors.
+    // A link to itself cannot be listed, like a directory when no descriptors are left.
     fs::rename(&root, &away).unwrap();
     std::os::unix::fs::symlink(&root, &root).unwrap();
     let mut update = Update::default();
@@ -205,7 +205,7 @@ async fn unreadable_directory_is_not_removed() {
     assert!(tree.is_whole());
 }
 
-/// The kernel's report that a watch has ended may be among the lost events.
+/// The event of a watch's end may be among the lost events.
 #[tokio::test(flavor = "current_thread")]
 async fn overflow_forgets_the_watches_of_removed_directories() {
     let scratch = Scratch::new("forgotten");
@@ -214,7 +214,7 @@ async fn overflow_forgets_the_watches_of_removed_directories() {
     let (mut tree, _, _) = Tree::open(&scratch.0).unwrap();
     let watched = tree.watched.len();
     fs::remove_dir(&pod).unwrap();
-    // As if they were lost.
+    // Simulates lost events.
     while tree.watches.get_ref().0.read_events().is_ok() {}
     let overflow = InotifyEvent {
         wd: *tree.watched.keys().next().unwrap(),

@@ -1,4 +1,4 @@
-//! Lists the tree once, for programs that exit. Nothing is watched, so no watches can be exhausted.
+//! Lists the tree once, for programs that exit afterwards. Needs no watches, which may be exhausted.
 
 use std::{
     fs, io,
@@ -29,10 +29,10 @@ impl FoundPod {
     }
 }
 
-/// Lists the pods below `root`, the directory that holds `kubepods`: see [`super::locate()`].
+/// Lists the pods below `root`, the directory that contains `kubepods`: see [`super::locate()`].
 ///
 /// # Errors
-/// [`Error::List`] when the root cannot be listed. Directories that disappear in the meantime are skipped.
+/// [`Error::List`] if the root cannot be listed. Directories that are removed in the meantime are skipped.
 pub fn walk(root: &Path) -> Result<Vec<FoundPod>, Error> {
     let mut pods = Vec::new();
     for (name, path) in directories(root)? {
@@ -58,7 +58,7 @@ fn below_kubepods(path: &Path, with_classes: bool, pods: &mut Vec<FoundPod>) -> 
     Ok(())
 }
 
-/// The subdirectories of a directory; none when it has been removed.
+/// The subdirectories of a directory; none if it has been removed.
 fn directories(path: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let list = || -> io::Result<Vec<(String, PathBuf)>> {
         let mut found = Vec::new();

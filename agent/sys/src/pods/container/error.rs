@@ -14,7 +14,7 @@ use crate::{
 pub enum Error {
     #[error("reading {path:?}")]
     Procs { path: PathBuf, source: io::Error },
-    /// Its processes' files in `/proc` cannot be read.
+    /// The files of its processes in `/proc` cannot be read.
     #[error("reading the processes of container {id}")]
     Proc {
         id: usher_core::base::id::ContainerId,

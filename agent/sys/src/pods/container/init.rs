@@ -1,4 +1,4 @@
-//! Finds the init process of a container. In a new cgroup the runtime's own processes come first.
+//! Finds the init process of a container. A new cgroup contains the runtime's own processes first.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use usher_core::{
 use super::{Container, Error, pace::Looks};
 use crate::pods::pidfd::Pidfd;
 
-/// How long a container may have no process.
+/// How long a container's cgroup may be empty.
 const START: Duration = Duration::from_secs(30);
-/// How long it may have only the runtime's processes: longer than the kubelet's timeout of two minutes
+/// How long it may contain only the runtime's processes: longer than the kubelet's timeout of two minutes
 /// ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
 const STAGES: Duration = Duration::from_secs(180);
-/// How long a process must have been the oldest one to count as the init process. Applies where none is pid 1 of a pid
-/// namespace and the mounts do not show it either, as in a sandbox whose pod shares its pid namespace. The runtime's
+/// How long a process must have been the oldest one to count as the init process. Applies if no process is pid 1 of a
+/// pid namespace and the mounts do not identify one, as in a sandbox whose pod shares its pid namespace. The runtime's
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
-/// node's root as well. seconds on a busy one, so it must have left the node's root as well.
+/// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Processes that are read without a pause, about 2 ms: the thread does nothing else in that time, and a container may
-/// have tens of thousands.
+/// Number of processes that are read without a pause. It takes about 2 ms, in which the thread does nothing else. A
+/// container may have tens of thousands of processes.
 const AT_ONCE: usize = 64;
 
 impl Container {
-    /// Finds the init process; None when the cgroup is removed before it has one.
+    /// Finds the init process; None if the cgroup is removed first.
     pub(super) async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
         let mut looks = Looks::default();
         let mut oldest: Option<(Pid, Duration)> = None;
@@ -64,7 +64,7 @@ impl Container {
         Err(Error::NoProcess(self.key.id.clone()))
     }
 
-    /// Opens a process of the container; None when it has left it.
+    /// Opens a process; None if it is no longer in the container.
     fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
         let pidfd = match Pidfd::open(pid) {
             Ok(pidfd) => pidfd,
@@ -76,18 +76,17 @@ impl Container {
                 });
             }
         };
-        // The pid may have been reused before the open; the result is certain afterwards.
+        // Checked after the open, before which the pid may have been reused.
         let ours = self.proc.is_in(pid, &self.key);
         let ours = ours.map_err(|source| self.unreadable(source))?;
-        // In a cgroup namespace of the agent's own, the cgroup paths of its own pod are relative to that namespace.
-        // `cgroup.procs` is not, but lacks a process that has just ended.
+        // If the agent has its own cgroup namespace, the cgroup paths of its own pod are relative to it. `cgroup.procs`
+        // is not affected, but lacks a process that has just exited.
         let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));
         Ok(ours.then_some(pidfd))
     }
 
-    /// Whether a process that has been the oldest for so long has what the runtime makes for the container: mounts
-    /// that show its name or, after a while, a root of its own. Only the last of the runtime's stages makes them, and
-    /// it becomes the init process.
+    /// Whether the oldest process has the container's mounts: mounts that contain its name or, after `SETTLED`, a root
+    /// of its own. Only the last stage of the runtime makes them, and that stage becomes the init process.
     fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
         let mounts = self.proc.own_mountinfo(pid);
         let mounts = mounts.map_err(|source| self.unreadable(source))?;

@@ -1,4 +1,4 @@
-//! Reads a container once, for programs that exit.
+//! Reads a container once, for programs that exit afterwards.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::pods::proc::{self, ProcRoot};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
     pub init: Option<Pid>,
-    /// Name from its mounts, if they show it; a sandbox has none.
+    /// Name from its mounts, if they contain it; a sandbox has none.
     pub name: Option<String>,
     /// All processes, including the init process.
     pub processes: Vec<Pid>,
 }
 
-/// Reads a container. The init process of a container that is being started may still be one of the runtime's.
+/// Reads a container. In a starting container, the init process may still be one of the runtime's.
 pub fn look(proc: &ProcRoot, key: &ContainerKey, cgroup: &Path) -> Result<Look, Error> {
     let unreadable = |source: proc::Error| Error::Proc {
         id: key.id.clone(),

@@ -10,8 +10,8 @@ use crate::pods::{pidfd::Pidfd, proc::ProcRoot};
 /// The cgroup that crun creates below the container's.
 const CRUN_SUBGROUP: &str = "container";
 
-/// Opens the oldest process of this name in a container; None where there is none. The pid is checked after the pidfd
-/// is open, so the process certainly belongs to the container.
+/// Opens the oldest process of this name in a container; None if there is none. The pid is checked after the pidfd is
+/// open, so the process certainly belongs to the container.
 pub fn named_process(
     proc: &ProcRoot,
     key: &ContainerKey,
@@ -47,9 +47,9 @@ pub fn named_process(
     Ok(None)
 }
 
-/// The processes of a container's cgroup; None when it has been removed.
+/// The processes of a container's cgroup; None if it has been removed.
 ///
-/// With the systemd driver, crun puts them into the subgroup `container`
+/// With the systemd driver, crun puts the processes into the subgroup `container`
 /// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md), `run.oci.systemd.subgroup`).
 pub(super) fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
     match processes_of(cgroup)? {

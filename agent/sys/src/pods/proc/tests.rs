@@ -31,7 +31,7 @@ fn process_may_have_any_name() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Its output shows that its execve is over.
+        // Output proves that its execve has completed.
         child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
         let read = child.stdout.as_mut().unwrap().read_exact(&mut [0]);
         read.unwrap();
@@ -53,7 +53,7 @@ fn process_has_executed_or_was_only_forked() {
     let proc = ProcRoot::new("/proc");
     let own = Pid(nix::unistd::getpid().as_raw());
     assert_eq!(proc.has_executed(own).unwrap(), Some(true));
-    // SAFETY: the child makes only system calls, and does not return into this program.
+    // SAFETY: the child only makes system calls, and does not return into this program.
     let child = match unsafe { fork() }.unwrap() {
         ForkResult::Child => loop {
             pause();
@@ -72,8 +72,8 @@ fn process_has_executed_or_was_only_forked() {
     assert_eq!(proc.has_executed(pid).unwrap(), None);
 }
 
-/// All mounts, and the own mounts, of a thread in a mount namespace of its own, with another file system at `root`;
-/// without one where `root` is the host's.
+/// All mounts, and the own mounts, of a thread in its own mount namespace. Another file system is mounted at `root`,
+/// unless `root` is the host's.
 fn mounts_of_thread(root: &Path) -> [Option<String>; 2] {
     let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     let (sender, tid) = mpsc::channel();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An entry with this target name, and a verdict of a standard target.
+/// Appends an entry with this target name and the verdict of a standard target.
 fn put_entry(layout: &Layout, out: &mut Vec<u8>, name: &[u8], verdict: i32, flags: u8) {
     let start = out.len();
     let mut target = vec![0; 40];
@@ -18,7 +18,7 @@ fn put_entry(layout: &Layout, out: &mut Vec<u8>, name: &[u8], verdict: i32, flag
     out.extend_from_slice(&target);
 }
 
-/// A chain at the output hook that jumps and goes to a chain of a user, and its policy.
+/// A chain at the output hook that jumps and goes to a user-defined chain, and the hook's policy.
 fn table(layout: &Layout) -> (TableInfo, Vec<u8>) {
     let length = layout.header + 48 + 40;
     let target = i32::try_from(5 * length).unwrap();

@@ -1,4 +1,4 @@
-//! From the kernel's messages to a [`PacketFilter`].
+//! Converts the kernel's messages to a [`PacketFilter`].
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::net::netlink::{
 
 const CHAINS: usize = 4096;
 const RULES: usize = 20_000;
-/// Verdict maps have as many elements, all together.
+/// Maximum number of elements in all verdict maps together.
 const ELEMENTS: usize = 20_000;
 
 const IPV4: u8 = 2;
@@ -45,10 +45,10 @@ const CHEAP: [&str; 9] = [
     "payload",
     "range",
 ];
-/// Cost of any other one: it searches a set, runs a module of iptables, writes a log.
+/// Cost of any other expression, which may search a set, run a module of iptables, or write a log.
 const DEAR: u64 = 16;
 
-/// There is more than is read.
+/// The ruleset exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
@@ -81,7 +81,7 @@ impl Collector {
         keys.into_iter().map(|(key, _index)| key.clone()).collect()
     }
 
-    /// Adds a chain, or a rule of a chain that was added before.
+    /// Adds a chain, or a rule of a chain that was already added.
     pub(super) fn take(&mut self, message: Message<'_>) -> Result<(), Overflow> {
         let (Some(family), Some(body)) = (message.body.first(), message.body.get(HEADER..)) else {
             return Ok(());
@@ -128,7 +128,7 @@ impl Collector {
         Ok(())
     }
 
-    /// `chain` is the one of the rule.
+    /// Converts a rule of this chain.
     fn rule(&mut self, chain: &Key, expressions: &[u8]) -> Rule {
         let mut rule = Rule::default();
         for expression in attributes(expressions).filter(|part| part.kind == EXPRESSION) {
@@ -146,12 +146,12 @@ impl Collector {
             };
             rule.branches.extend(branch);
         }
-        // A rule without expressions costs its own header.
+        // A rule without expressions costs as much as one expression.
         rule.expressions = rule.expressions.max(1);
         rule
     }
 
-    /// The branch of data that are a verdict, if it is a jump or goto. An unknown chain has an index beyond all.
+    /// The jump or goto in a verdict, if there is one. An unknown chain gets an index that no chain has.
     fn branch(&self, near: &Key, data: &[u8]) -> Option<Branch> {
         let data = find(data, verdict::DATA)?.value;
         let code = find(data, verdict::CODE)?.u32()?.cast_signed();
@@ -210,7 +210,7 @@ impl Collector {
 }
 
 impl Key {
-    /// Another object in the same table.
+    /// The key of another object in the same table.
     fn sibling(&self, name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -219,8 +219,8 @@ impl Key {
     }
 }
 
-/// The hook of a base chain; None for other chains, and for families that see no IP packets on loopback. A chain of a
-/// network device counts whatever the device is.
+/// The hook of a base chain; None for other chains, and for families without IP packets on loopback. The chain of a
+/// network device counts for any device.
 fn hook(family: u8, body: &[u8]) -> Option<Hook> {
     let hook = find(body, chain::HOOK)?;
     let number = find(hook.value, chain::HOOK_NUMBER)?.u32()?;

@@ -1,5 +1,5 @@
-//! Expressions as the kernel tells them. One that does more than usher's own
-//! rules ask for, such as "not in", is [`Expression::Other`].
+//! Decodes expressions of the kernel. An expression with options that usher's own rules do not use, such as "not in",
+//! becomes [`Expression::Other`].
 
 use usher_core::hold::ruleset::Queue;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::net::netlink::attribute::{Attribute, attributes, find};
 
 impl Expression {
-    /// Reads an element of a list; None where it has no name.
+    /// Decodes an element of a list; None if it has no name.
     pub(crate) fn read(element: &[u8]) -> Option<Self> {
         let name = find(element, NAME)?.text()?;
         let data = find(element, DATA).map_or(&[][..], |data| data.value);
@@ -35,7 +35,7 @@ fn number(data: &[u8], kind: u16) -> Option<u32> {
     find(data, kind)?.u32()
 }
 
-/// The number is this, or is left out.
+/// Whether the number has this value or is omitted.
 fn is_or_absent(data: &[u8], kind: u16, value: u32) -> bool {
     find(data, kind).is_none_or(|attribute| attribute.u32() == Some(value))
 }
@@ -76,7 +76,7 @@ fn read_comparison(data: &[u8]) -> Option<Expression> {
 
 fn read_lookup(data: &[u8]) -> Option<Expression> {
     let set = find(data, 1)?.text()?;
-    // No "not in", and no map.
+    // Neither "not in" nor a map.
     let plain = number(data, 2)? == REGISTER && is_or_absent(data, 5, 0) && find(data, 3).is_none();
     plain.then(|| Expression::Lookup(set.to_owned()))
 }

@@ -6,7 +6,7 @@ use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 use super::super::init::*;
 use crate::pods::proc::ProcRoot;
 
-/// A container with these processes in its cgroup.
+/// A container whose cgroup has these processes.
 fn container(cgroup: &Path, processes: &str) -> Container {
     fs::write(cgroup.join("cgroup.procs"), processes).unwrap();
     Container {
