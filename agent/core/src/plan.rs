@@ -1,5 +1,4 @@
-//! What is to be known of a pod before anything happens in it: which of its
-//! containers are sidecars, how each of them is terminated, and the pod's overrides.
+//! The plan of a pod: which of its containers are sidecars, how each of them is terminated, and the pod's overrides.
 //!
 //! It follows from the pod's spec, its Namespace, the configuration and the
 //! versions that sidecars reported; it is rebuilt when one of these changes.
@@ -32,21 +31,21 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub sidecars: Vec<Sidecar>,
-    /// Containers that end by themselves once the others have ended: usher neither waits for them nor terminates them.
+    /// Containers that exit after the others have ended: usher neither waits for them nor terminates them.
     pub self_ending: Vec<SelfEnding>,
-    /// Held ports of containers that are no sidecars, as the pod declares them.
+    /// Held ports that the pod declares for containers that are not sidecars.
     pub(crate) declared: Vec<HeldPort>,
-    /// Apps whose starts are to be held.
+    /// Apps whose starts are held.
     pub(crate) starts: Vec<PlannedStart>,
     pub tuning: Tuning,
     pub(crate) bad: Vec<InvalidAnnotation>,
-    /// Why there is nothing to do, where that is so.
+    /// Why usher has nothing to do, if so.
     pub not_ours: Option<NotApplicable>,
-    /// Why no connection waits in it, where that is so.
+    /// Why no connection is held, if so.
     pub not_held: Option<NotHeld>,
 }
 
-/// A container that ends by itself once the other containers of its pod have ended.
+/// A container that exits once the other containers of its pod have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfEnding {
     pub name: String,
@@ -80,7 +79,7 @@ impl Plan {
         let self_ending = self_ending(pod, config, &tuning);
         keep_work(pod, &tuning, &self_ending, &mut sidecars);
         keep_own_ports(&mut sidecars);
-        // A plan is kept, and most have one.
+        // The plan stays in memory, and most plans have one sidecar.
         sidecars.shrink_to_fit();
         let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
         let declared = tuning.hold_ports.iter();
@@ -105,7 +104,7 @@ impl Plan {
         plan
     }
 
-    /// Where connections wait in this pod; of two held ports at one port the first.
+    /// The held ports of this pod; of several with one port number the first.
     pub fn held_ports(&self) -> Vec<&HeldPort> {
         let mut held_ports: Vec<&HeldPort> = Vec::new();
         for held_port in self.claims() {
@@ -116,7 +115,7 @@ impl Plan {
         held_ports
     }
 
-    /// All held ports. Several sidecars may claim one port, of which one listens there.
+    /// All held ports. Several sidecars may claim one port, on which only one of them listens.
     pub(crate) fn claims(&self) -> impl Iterator<Item = &HeldPort> {
         self.sidecars
             .iter()
@@ -129,7 +128,7 @@ impl Plan {
         !self.sidecars.iter().any(|sidecar| sidecar.name == name) && !self.ends_by_itself(name)
     }
 
-    /// Whether a regular container ends by itself once the others have ended.
+    /// Whether a regular container exits once the others have ended.
     pub fn ends_by_itself(&self, name: &str) -> bool {
         self.self_ending
             .iter()
@@ -201,8 +200,8 @@ fn self_ending(pod: &Pod, config: &Config, tuning: &Tuning) -> Vec<SelfEnding> {
         .collect()
 }
 
-/// Sidecars without an app that they serve are the pod's work, and apps: the log shippers, as in the drainer Jobs of the logging
-/// operator, else the helpers, as in a database proxy's own Deployment. A mesh's proxy is no work.
+/// In a pod without an app, some sidecars are its workload, and thus apps: the log shippers, as in the drainer Jobs
+/// of the logging operator, or else the helpers, as in a Deployment of a database proxy. A mesh proxy never is.
 fn keep_work(pod: &Pod, tuning: &Tuning, self_ending: &[SelfEnding], sidecars: &mut Vec<Sidecar>) {
     let serves = |container: &Container| {
         let mut sidecars = sidecars.iter().map(|sidecar| &sidecar.name);
@@ -224,7 +223,7 @@ fn keep_work(pod: &Pod, tuning: &Tuning, self_ending: &[SelfEnding], sidecars: &
     sidecars.retain(|sidecar| Some(sidecar.order) != work || is_named(sidecar));
 }
 
-/// A port at which one sidecar is known to listen is no port that another one may listen at.
+/// A port on which one sidecar is known to listen is not an assumed port of another one.
 fn keep_own_ports(sidecars: &mut [Sidecar]) {
     let known: Vec<(String, u16)> = sidecars
         .iter()

@@ -1,7 +1,7 @@
 //! Terminating the sidecars of a finished pod.
 //!
-//! `review` decides what to do about the pod: nothing, a report of what enforce mode would do, or the next step with each
-//! sidecar of the current stage. `ladder` keeps how far each sidecar is on its escalation ladder.
+//! `review` decides what to do about the pod: nothing, a report of what enforce mode would do, or the next step with
+//! each sidecar of the current stage. `ladder` has the position of each sidecar on its escalation ladder.
 
 pub(crate) mod deletion;
 mod exits;

@@ -1,11 +1,11 @@
-//! Which containers are sidecars, and how each kind is asked to quit.
+//! Recipes: which containers are sidecars, and how each kind is terminated.
 //!
-//! A recipe is data, the built-in ones as well as those of a configuration file: `format` is how it is written,
-//! [`Recipe`] what was read, `ladder` what follows from it for one container. The effects that a recipe states (exit
-//! code, time) decide the order of its steps.
+//! A recipe is data, both the built-in ones and those of a configuration file: `format` has the syntax, [`Recipe`] is
+//! the parsed form, and `ladder` derives the steps for one container. The effects that a recipe states (exit code,
+//! time) decide the order of its steps.
 //!
-//! Recognition is conservative: what no recipe recognizes is an app container,
-//! and while an app container runs nothing is done.
+//! Recognition is conservative: a container that no recipe recognizes is an app, and usher does nothing while an app
+//! runs.
 
 mod builtin;
 mod condition;
@@ -69,12 +69,12 @@ use crate::{
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// First: database proxies, secret agents, and whatever a pod's annotation names.
+    /// First: database proxies, secret agents, and the sidecars that a pod's annotation declares.
     #[default]
     Helper,
-    /// Log shippers, which ship what the helpers say at their end.
+    /// Log shippers, which also send the last log lines of the helpers.
     Logs,
-    /// After everything that may still need the network.
+    /// Mesh proxies, after every container that may still need the network.
     Mesh,
 }
 
@@ -85,13 +85,13 @@ impl Order {
     }
 }
 
-/// Whether the stop signal of a sidecar may wait.
+/// Whether the stop signal of a sidecar may be held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Linger {
     #[default]
     Yes,
-    /// The signal begins work that others wait for, such as failing a health check.
+    /// The signal begins work that other programs wait for, such as failing a health check.
     Never,
 }
 
@@ -106,27 +106,27 @@ pub struct Recipe {
     pub notes: String,
     /// Where its facts come from, for people.
     pub sources: Vec<String>,
-    /// Its place among the sidecars of a pod.
+    /// Its stage among the sidecars of a pod.
     pub order: Order,
-    /// A container is of this kind when one of these holds.
+    /// A container is of this kind where one of these holds.
     pub recognise: Vec<Recognition>,
-    /// How a sidecar is asked for its version where its image's tag does not tell.
+    /// The query for a sidecar's version, where its image's tag does not contain it.
     pub version: Option<Question>,
-    /// Ways to make it finish its connections first, where the user wants it.
+    /// Steps that drain its connections first, where the user requests it.
     pub drain: Vec<StepRecipe>,
-    /// Ways to make it quit.
+    /// Steps that terminate it.
     pub quit: Vec<StepRecipe>,
-    /// Ways to make it quit after it has received SIGTERM.
+    /// Steps that terminate it after it has received SIGTERM.
     pub after_term: AfterTerm,
-    /// It ends without a request once the other containers of its pod have ended.
+    /// It exits without a request once the other containers of its pod have ended.
     pub ends_by_itself: bool,
-    /// Whether its stop signal may wait until the apps of a deleted pod have ended.
+    /// Whether its stop signal may be held until the apps of a deleted pod have ended.
     pub linger: Linger,
-    /// Where connections to it wait until it is ready.
+    /// The ports at which connections are held until it is ready.
     pub hold: HoldRecipe,
 }
 
-/// One way to recognise a kind; everything that is given must hold.
+/// One way to recognise a kind; all given criteria must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recognition {
     pub names: Vec<Pattern>,
@@ -140,17 +140,17 @@ pub struct Recognition {
     pub commands: Vec<Pattern>,
     /// These words stand one after the other in its command and arguments.
     pub args: Vec<String>,
-    /// What its flags, environment and annotations must say.
+    /// Conditions on its flags, environment and annotations.
     pub when: Condition,
 }
 
-/// A request whose JSON answer has the version somewhere.
+/// A request with a JSON reply that contains the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub port: Setting<u16>,
     /// Path, beginning with a slash.
     pub path: String,
-    /// Where in the answer the version stands ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
+    /// The place of the version in the reply ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)).
     pub pointer: String,
 }
 
@@ -163,11 +163,11 @@ pub struct StepRecipe {
     /// It does not exist where one of these holds.
     pub unless: Vec<Condition>,
     pub code: ExitCode,
-    /// The run of the real program that its effects are known from; None where they follow from its source.
+    /// The run of the real program that shows its effects; None where they follow from the source.
     pub measured: Option<Measured>,
     /// How long the sidecar takes to end.
     pub takes: Takes,
-    /// What would allow a clean end, where this is none.
+    /// What would allow a clean end, where this step causes none.
     pub advice: String,
 }
 
@@ -188,7 +188,7 @@ pub struct Measured {
 pub enum Act {
     Request {
         method: Method,
-        /// TCP port; 0 where the port is switched off, and the step with it.
+        /// TCP port; 0 disables the port, and thus the step.
         port: Setting<u16>,
         path: Setting<String>,
         /// Headers from the sidecar's own environment.
@@ -212,14 +212,14 @@ impl Recipe {
         self.recognise.iter().any(|way| way.holds(subject))
     }
 
-    /// How a container is asked for its version, and on which port.
+    /// The port and the query for a container's version.
     pub(crate) fn question(&self, subject: Subject<'_>) -> Option<(u16, &Question)> {
         let question = self.version.as_ref()?;
         let port = question.port.of(subject);
         (port != 0 && may_be_asked(subject.pod)).then_some((port, question))
     }
 
-    /// The steps of the recipe, of whatever purpose.
+    /// All steps of the recipe, for any purpose.
     fn steps(&self) -> impl Iterator<Item = &StepRecipe> {
         self.drain
             .iter()
@@ -282,7 +282,7 @@ fn variable(place: &str) -> &str {
     place.split_once('#').map_or(place, |(name, _pointer)| name)
 }
 
-/// What recipes look at in a pod, so that the rest need not be kept.
+/// The parts of a pod that recipes read, so that the rest need not be kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
     pub annotations: BTreeSet<String>,
@@ -291,7 +291,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// What these recipes look at.
+    /// The parts that these recipes read.
     pub fn of<'recipe>(recipes: impl IntoIterator<Item = &'recipe Recipe>) -> Self {
         let mut reads = Self::default();
         for recipe in recipes {

@@ -19,7 +19,7 @@ pub use self::{
 };
 use crate::{hold::Opened, pod::spec::ProbeKind};
 
-/// A start that is to be held.
+/// A start to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     pub container: String,

@@ -1,8 +1,8 @@
 //! The worker process, which does everything inside the network namespaces of pods.
 //!
-//! A pod with `NET_ADMIN` can make one system call in its namespace last for minutes: its own packet filter runs in it.
-//! So the event loop only sends jobs ([`message::Job`]) and receives replies ([`message::Reply`]). A pod for which a job
-//! is stuck is quarantined ([`quarantine`]).
+//! A pod with `NET_ADMIN` can delay one system call in its namespace for minutes, because its own packet filter runs
+//! in the call. So the event loop only sends jobs ([`message::Job`]) and receives replies ([`message::Reply`]). A pod
+//! for which a job is stuck is quarantined ([`quarantine`]).
 
 pub mod message;
 pub mod quarantine;

@@ -15,7 +15,7 @@ use crate::{
     settings::{config::OnDeadline, mode::Mode},
 };
 
-/// The part of a deadline that may have passed when the first app starts.
+/// A deadline is not extended if less time has passed when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
 
 impl<'engine> HoldReview<'engine> {

@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// The least part of the grace period that is left to a sidecar.
+/// The shortest part of the grace period that is reserved for a sidecar.
 pub(crate) const SHORTEST_RESERVE: Duration = Duration::from_secs(2);
 
-/// Recipe of sidecars that a pod's annotation names.
+/// Recipe name of sidecars that a pod's annotation declares.
 const BY_ANNOTATION: &str = "annotation";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,18 +33,18 @@ pub struct Sidecar {
     pub recipe: Arc<str>,
     pub order: Order,
     pub ladder: Vec<LadderStep>,
-    /// The steps after SIGTERM, when the pod is deleted; the reason where there is none.
+    /// The steps after SIGTERM, when the pod is deleted; the reason where it has none.
     pub(crate) after_term: Result<Vec<LadderStep>, LeftToKubelet>,
-    /// How its version could be asked for, where the ladder may depend on it.
+    /// The query for its version, where the ladder may depend on it.
     pub(crate) question: Option<AskFor>,
-    /// What becomes of it when it ends.
+    /// Its effective restart policy.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
-    /// Where connections to it wait until it is ready.
+    /// The ports at which connections are held until it is ready.
     pub held_ports: Vec<HeldPort>,
-    /// On how many of the ports that its recipe assumes it listens in the end.
+    /// On how many of its assumed ports it will listen.
     pub(crate) assumed_listeners: usize,
-    /// Who it is, where connections that it makes itself pass.
+    /// The users and groups of its processes, whose own connections pass.
     pub identity: Identity,
     pub(crate) linger: Linger,
     /// Drains its inbound connections while it lingers.
@@ -80,17 +80,17 @@ impl Sidecar {
     }
 }
 
-/// A question for a sidecar's version.
+/// A query for a sidecar's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AskFor {
-    /// The image that the answer is about.
+    /// The image to which the reply applies.
     pub(crate) image: String,
     pub(crate) port: u16,
     pub(crate) path: String,
     pub(crate) pointer: String,
 }
 
-/// The sidecar that a container is, if it is one.
+/// The sidecar for a container, if it is one.
 pub(super) fn sidecar(
     pod: &Pod,
     container: &Container,
@@ -168,7 +168,7 @@ pub(super) fn recipe_of<'config>(
     recipes.find(|recipe| recipe.recognises(pod, container))
 }
 
-/// A container, with what is known of its version.
+/// A container with its version, if known.
 pub(crate) fn subject<'pod>(
     pod: &'pod Pod,
     container: &'pod Container,
@@ -183,7 +183,7 @@ pub(crate) fn subject<'pod>(
     }
 }
 
-/// The step that the pod names, and SIGTERM where that is a request.
+/// The step that the pod declares, then SIGTERM where that step is a request.
 fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
     let term = Step::signal(Signal::Term);
     let steps = match step {

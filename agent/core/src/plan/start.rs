@@ -1,4 +1,4 @@
-//! Which apps' starts are to be held, and for how long at most.
+//! The apps whose starts are held, and the limits of the holds.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::{
     start::{NotHeld, Probed, probe_limit},
 };
 
-/// An app whose start is to be held.
+/// An app whose start is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedStart {
     pub(crate) container: String,
-    /// How long at most, or why not.
+    /// The longest hold, or why there is none.
     pub(crate) limit: Result<Duration, NotHeld>,
-    /// The probe that the limit comes from, if it comes from one.
+    /// The probe that sets the limit, if one does.
     pub(crate) probe: Option<Probed>,
 }
 
-/// The apps of a pod. Those that others wait for are none: they would wait for themselves.
+/// The apps of a pod whose starts are held. An app with held ports is not one of them: it would wait for itself.
 pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
     let held_ports = plan.held_ports();
     let waited_for = |name: &str| held_ports.iter().any(|held_port| held_port.sidecar == name);

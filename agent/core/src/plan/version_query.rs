@@ -1,18 +1,19 @@
 //! Versions that the sidecars of a pod reported on request, by image. A report applies to that pod only.
 //!
-//! A sidecar is asked while its pod's apps run, so that the answer is there when it counts; it may not listen yet, so
-//! it is asked a few times. Without an answer it counts as newer than all versions that a recipe knows.
+//! A sidecar is queried while its pod's apps run, so that the reply is there when it is needed. The sidecar may not
+//! listen yet, so the query is repeated a few times. Without a reply it counts as newer than all versions that a
+//! recipe knows.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{base::time::Timestamp, recipe::Version};
 
-/// Waits before the first question, the second, ...
+/// The wait before each query.
 const WAITS_MS: [u64; 6] = [300, 500, 1000, 3000, 10_000, 60_000];
-/// Images of one pod that are asked for their versions; more are not, however often its owner changes them.
+/// Limit of the images of one pod whose versions are queried, however often its owner changes them.
 const IMAGES: usize = 64;
 
-/// What is known of each image.
+/// The query for each image.
 #[derive(Debug, Clone, Default)]
 pub struct VersionQueries(BTreeMap<String, State>);
 
@@ -32,7 +33,7 @@ impl VersionQueries {
         }
     }
 
-    /// A sidecar of this image runs. Whether it is to be asked now.
+    /// Whether to query a running sidecar of this image now.
     pub(crate) fn ask(&mut self, now: Timestamp, image: &str) -> bool {
         if self.0.len() >= IMAGES && !self.0.contains_key(image) {
             return false;
@@ -51,7 +52,7 @@ impl VersionQueries {
         }
     }
 
-    /// When [`Self::ask`] is to be called again for this image.
+    /// When to call [`Self::ask`] again for this image.
     pub(crate) fn due(&self, image: &str) -> Option<Timestamp> {
         match self.0.get(image) {
             Some(State::Due { at, .. }) => Some(*at),
@@ -59,14 +60,13 @@ impl VersionQueries {
         }
     }
 
-    /// The requested sidecar is gone, and it is not known which image that was: what
-    /// has not been answered is asked again.
+    /// The queried sidecar has ended, and its image is not known: all pending queries are repeated.
     pub(crate) fn forget_flights(&mut self) {
         self.0
             .retain(|_image, state| !matches!(state, State::InFlight { .. }));
     }
 
-    /// Takes an answer, None where there was none. Whether the version is known now.
+    /// Applies a reply, None for no reply. Whether the version is known now.
     pub(crate) fn answered(
         &mut self,
         now: Timestamp,
@@ -89,7 +89,7 @@ impl VersionQueries {
     }
 }
 
-/// The version that stands at `pointer` in a JSON answer.
+/// The version at `pointer` in a JSON reply.
 pub(crate) fn version_in(body: &str, pointer: &str) -> Option<Version> {
     let answer: serde_json::Value = serde_json::from_str(body).ok()?;
     answer.pointer(pointer)?.as_str()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Whether a pod is finished: every app container ended for good.
+//! Whether a pod is finished: every app container ended and does not restart.
 
 use crate::{
     base::{id::ContainerId, time::Timestamp},
@@ -12,27 +12,27 @@ use crate::{
     },
 };
 
-/// Answers of the kubelet after which a status that does not fit what the
-/// kernel shows is not taken for old any more: about 3 s.
+/// After so many replies of the kubelet, about 3 s, a status that contradicts the kernel no longer counts as
+/// outdated.
 const MAX_RESTART_GUESS: u32 = 6;
 
-/// How far a pod is.
+/// The progress of a pod towards its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// An app container runs, has not started, or comes back.
+    /// An app container runs, has not started, or restarts.
     Unfinished(WaitReason),
-    /// The kernel has never shown an app container, although others of its pod have begun: it is started any moment, or was
-    /// gone before anybody could look.
+    /// No run of an app container was observed, although other containers of its pod have started: it starts soon, or
+    /// its run ended before usher could observe it.
     Unseen(WaitReason),
-    /// All that is known is ended; the rest only the kubelet can tell.
+    /// No app is known to run, but a fact is missing that only the kubelet can report.
     AskKubelet(WaitReason),
-    /// The kubelet says that this app container runs, and its processes cannot be seen.
+    /// The kubelet reports that this app container runs, but its processes are not visible.
     Hidden,
-    /// Every app container ended for good, the last of them at `at`; None where no end was seen.
+    /// Every app container ended and does not restart, the last one at `at`; None where usher observed no end.
     Finished { at: Option<Timestamp> },
 }
 
-/// Judges a pod. The cgroup tree must have been walked: what it does not show is taken for gone.
+/// Evaluates a pod. The cgroup tree must have been walked: a container without a cgroup counts as gone.
 pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: u32) -> Progress {
     let apps = spec
         .containers
@@ -45,12 +45,12 @@ pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: 
             Some(why) => Progress::AskKubelet(why),
             None => Progress::Finished { at },
         },
-        // A pod without apps is not ours.
+        // usher does not act on a pod without apps.
         progress => progress.unwrap_or(Progress::Hidden),
     }
 }
 
-/// The run of the app that ended last, where every app was seen to run and to end.
+/// The run of the app that ended last, where usher observed every app run and end.
 pub(crate) fn last_app_run<'runs>(
     runs: &'runs Runs,
     spec: &Pod,
@@ -76,7 +76,7 @@ pub(crate) fn last_app_run<'runs>(
     Some((id, at))
 }
 
-/// Looks for ends that start the whole pod again, and for how far that is.
+/// Records the newest exit that restarts the whole pod, and the first run after it.
 pub(crate) fn note_restart(runs: &mut Runs, spec: &Pod) {
     let ends = restarters(spec).flat_map(|container| {
         runs.runs_of(&container.name)
@@ -107,7 +107,7 @@ pub(crate) fn note_restart(runs: &mut Runs, spec: &Pod) {
     }
 }
 
-/// Whether a whole-pod restart starts this container again that the run ended before.
+/// Whether a whole-pod restart restarts this container, whose run has ended.
 fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
     let RunState::Exited { begun, .. } = run.state else {
         return false;
@@ -118,13 +118,13 @@ fn is_restarted(restart: &Restart, spec: &Pod, name: &str, run: &Run) -> bool {
     let place = |name: &str| spec.containers.iter().position(|found| found.name == name);
     match restart.again {
         None => true,
-        // The kubelet may have been starting later containers still when that
-        // one ended; such runs were killed before it began again.
+        // The kubelet may still have been starting later containers when that container ended; it killed such runs
+        // before that container started again.
         Some(again) => place(name) > place(&restart.by) && run.order < again && begun <= again,
     }
 }
 
-/// Whether a container ended in a way that may start the whole pod again, which only its code can tell.
+/// Whether a container ended with an unknown exit code that may restart the whole pod.
 fn may_restart_all(runs: &Runs, spec: &Pod) -> Option<WaitReason> {
     restarters(spec).find_map(|container| {
         let own_runs = runs.runs_of(&container.name);
@@ -132,14 +132,14 @@ fn may_restart_all(runs: &Runs, spec: &Pod) -> Option<WaitReason> {
             !run.lives() && code_of(container, id, run).is_none()
         };
         let Some(newest) = own_runs.first() else {
-            // It may have been the one that ended before anybody could tell.
+            // The unnamed run that ended may have been this container's.
             let reported = container.status.as_ref().map(|status| status.state);
             let open = !matches!(reported, Some(Reported::Terminated(_)));
             let container = (open && runs.has_unnamed_end()).then(|| container.name.clone())?;
             return Some(WaitReason::StatusUnknown { container });
         };
-        // The run before may be what the newest came of. Once the status is
-        // about the newest it tells of that one as well, or never will.
+        // The end of the previous run may have caused the newest run. Once the status reports the newest run, it also
+        // reports the previous one, or never will.
         let listed = container
             .status
             .as_ref()
@@ -151,24 +151,24 @@ fn may_restart_all(runs: &Runs, spec: &Pod) -> Option<WaitReason> {
     })
 }
 
-/// Containers whose ends may start the whole pod again.
+/// Containers whose exits may restart the whole pod.
 fn restarters(spec: &Pod) -> impl Iterator<Item = &Container> {
     let containers = spec.containers.iter().chain(&spec.init_restarters);
     containers.filter(|container| container.restart_rules.iter().any(|rule| rule.whole_pod))
 }
 
-/// Whether a run ended that was only created, as far as is known, so that the container restarts whatever its policy.
+/// Whether a run may have ended before its program started, so that the container restarts under any policy.
 pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &Run) -> bool {
     let says_more = |status: &Status| {
         let is_about_it = status.id.as_ref() == Some(id);
         is_about_it && status.state != Reported::Waiting
     };
-    // Of one that had gone before anybody saw its program or its end only the kubelet knows, or a later observation.
+    // If usher observed neither the program nor its exit status, only the kubelet or a later observation decides.
     let in_doubt = !run.executed && !container.status.as_ref().is_some_and(says_more);
     (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }
 
-/// How a run ended, from the kernel or else from the kubelet.
+/// The exit code of a run, from the kernel or else from the kubelet.
 fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
     let RunState::Exited { status, .. } = run.state else {
         return None;
@@ -177,8 +177,9 @@ fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
     known.or_else(|| container.reported_code(id))
 }
 
-/// Whether a regular container of the pod ended with another code than 0, so that the pod is a failed one whatever its
-/// sidecars do. How one ended that is started again says nothing. None while a code that could tell is not known.
+/// Whether a regular container of the pod ended with another code than 0, so that the pod fails whatever its sidecars
+/// do. The exit code of a container that will be restarted does not count. None while a deciding exit code is
+/// unknown.
 pub(crate) fn has_failed(runs: &Runs, spec: &Pod) -> Option<bool> {
     let codes: Vec<Option<i32>> = spec
         .containers
@@ -248,7 +249,7 @@ fn app(runs: &Runs, spec: &Pod, container: &Container, unhelpful_answers: u32) -
             RunState::Exited { at, .. } => judge(code_of(container, id, run), Some(at)),
         };
     }
-    // The kernel has never shown a run of it.
+    // No run of the container was observed.
     if runs.restart.is_some() {
         return restarts();
     }

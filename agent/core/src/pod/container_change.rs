@@ -1,4 +1,4 @@
-//! A change of one container, as the kernel shows it.
+//! A change of one container, as observed in the kernel.
 
 use crate::pod::exit_status::ExitStatus;
 
@@ -22,7 +22,7 @@ pub enum ContainerChange {
     Exited,
     /// The init process exited before it ran the image's program, as far as is known.
     ///
-    /// A runtime that restarts kills the containers that it had created and not started, and containers that it was creating
+    /// A runtime that restarts kills the containers that it had created but not started, and containers in creation
     /// exit without it. The kubelet starts such a container again under any restart policy
     /// ([ShouldContainerBeRestarted](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/container/helpers.go)).
     NotStarted,

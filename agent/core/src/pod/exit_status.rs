@@ -11,7 +11,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Takes a wait status as the kernel writes it (`0x0700` is exit 7, `9` is SIGKILL; the core-dump bit is dropped).
+    /// Converts a wait status of the kernel (`0x0700` is exit 7, `9` is SIGKILL; the core-dump bit is dropped).
     pub const fn from_wait_status(status: i32) -> Self {
         let signal = (status & 0x7f) as u8;
         if signal == 0 {
@@ -39,14 +39,14 @@ impl fmt::Display for ExitStatus {
     }
 }
 
-/// Whether what ended may have been the runtime's own process and not yet the image's program, by whether it was seen to be
-/// that program and by how it ended. Where neither is known it may: before Linux 6.15 nothing tells of one that was reaped
-/// at once.
+/// Whether the process that ended may have been the runtime's, before it became the image's program. `executed` is
+/// whether usher observed the program. If both are unknown, the result is true: before Linux 6.15 the kernel does not
+/// report the status of a process that was reaped at once.
 ///
-/// A runtime that comes back kills what it had created and not started. What it is creating when it goes ends by itself:
-/// runc's with 1, from 1.2 on with 255
-/// ([init](https://github.com/opencontainers/runc/blob/v1.2.0/libcontainer/init_linux.go)), or with 2 as every Go program
-/// that SIGTERM or a failure ends.
+/// A runtime that restarts kills the containers that it had created but not started. A container in creation exits on
+/// its own when the runtime exits: runc's with 1, from 1.2 on with 255
+/// ([init](https://github.com/opencontainers/runc/blob/v1.2.0/libcontainer/init_linux.go)), or with 2 like every Go
+/// program that SIGTERM or a failure ends.
 pub fn may_be_of_runtime(executed: Option<bool>, status: Option<ExitStatus>) -> bool {
     const KILL: u8 = 9;
     let ends_so = |status| {

@@ -104,7 +104,7 @@ impl SkippedPod {
     }
 }
 
-/// How much is kept of a list.
+/// The limits of what is kept of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub bytes: usize,

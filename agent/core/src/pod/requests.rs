@@ -9,14 +9,14 @@ pub struct Requests {
     pub memory_bytes: u64,
 }
 
-/// What is set for each resource, if it is.
+/// The value of each resource, where it is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Explicit {
     pub(crate) cpu_millis: Option<u64>,
     pub(crate) memory_bytes: Option<u64>,
 }
 
-/// An init container, as far as the scheduler counts it.
+/// An init container, as the scheduler counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Init {
     pub(crate) requests: Requests,

@@ -1,18 +1,18 @@
-//! Whether a container that ended will be started again.
+//! Whether a container that ended restarts.
 //!
 //! The rules are the kubelet's: the container's own restart rules in order, then its own policy, then the pod's
 //! ([KEP-753](https://github.com/kubernetes/enhancements/issues/753),
 //! [KEP-5307](https://github.com/kubernetes/enhancements/issues/5307),
 //! [KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)). The reason text of a status (Completed,
-//! OOMKilled) and the pod's owner decide nothing.
+//! OOMKilled) and the pod's owner do not matter.
 
 /// Restart policy of a pod or of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, strum::Display)]
 pub enum RestartPolicy {
-    /// Started again whatever its code; the API's default.
+    /// Restarts after any exit code; the API's default.
     #[default]
     Always,
-    /// Started again after a code other than 0.
+    /// Restarts after an exit code other than 0.
     OnFailure,
     Never,
 }
@@ -20,12 +20,11 @@ pub enum RestartPolicy {
 /// One restart rule of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestartRule {
-    /// Codes that it is about.
+    /// The exit codes of the rule.
     pub codes: Vec<i32>,
     /// True for `In`: it applies to these codes; false for `NotIn`.
     pub within: bool,
-    /// True where it starts all containers of the pod again, also those that
-    /// have ended for good (`RestartAllContainers`).
+    /// True where it restarts all containers of the pod, including finished ones (`RestartAllContainers`).
     pub whole_pod: bool,
 }
 
@@ -36,23 +35,23 @@ impl RestartRule {
     }
 }
 
-/// What an exit means.
+/// The consequence of an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing will start it again.
+    /// The container does not restart.
     EndedForGood,
-    /// The kubelet starts it again.
+    /// The kubelet restarts the container.
     ComesBack,
-    /// The exit code decides, and it is not known yet.
+    /// The exit code decides, and is not known yet.
     CodeDecides,
 }
 
-/// The rule that decides about a code: the first that applies to it.
+/// The rule that decides for a code: the first that applies to it.
 pub(crate) fn rule_for(rules: &[RestartRule], code: i32) -> Option<&RestartRule> {
     rules.iter().find(|rule| rule.applies(code))
 }
 
-/// Judges an exit under a container's effective policy. `code` is None while it is unknown.
+/// Evaluates an exit under a container's effective policy. `code` is None while it is unknown.
 pub fn judge(policy: RestartPolicy, rules: &[RestartRule], code: Option<i32>) -> Verdict {
     let Some(code) = code else {
         return match policy {

@@ -19,28 +19,28 @@ pub struct Pod {
     pub uid: PodUid,
     pub namespace: String,
     pub name: String,
-    /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and those that a recipe looks at.
+    /// Its annotations that begin with [`crate::settings::annotation::PREFIX`], and those that a recipe reads.
     pub annotations: BTreeMap<String, String>,
-    /// It is being deleted: the kubelet ends it.
+    /// The pod is being deleted: the kubelet terminates it.
     pub deleting: bool,
     /// When its grace period ends, since 1970-01-01T00:00:00Z, if it is being deleted.
     pub deletion_expires: Option<Duration>,
     /// Its grace period: that of its deletion, else that of its spec.
     pub grace: Duration,
-    /// It uses the node's own network namespace.
+    /// The pod uses the node's network namespace.
     pub host_network: bool,
-    /// The RuntimeClass that it asks for, if it asks for one.
+    /// The RuntimeClass that it requests, if any.
     pub runtime_class: Option<String>,
-    /// Why its phase is Succeeded or Failed, once it is: the kubelet has ended it, or will.
+    /// Why its phase is Succeeded or Failed, once it is: the kubelet has terminated it, or will.
     pub terminal: Option<String>,
-    /// Policy of containers that have none of their own.
+    /// The policy of containers without their own.
     pub restart_policy: RestartPolicy,
     /// Regular containers, in the order of the spec. Of init containers, native sidecars among them, little more than
     /// names is kept; of ephemeral ones nothing.
     pub containers: Vec<Container>,
     /// Names of its native sidecars, for people.
     pub native_sidecars: Vec<String>,
-    /// Init containers and native sidecars with a rule that starts the whole pod again.
+    /// Init containers and native sidecars with a rule that restarts the whole pod.
     pub init_restarters: Vec<Container>,
     /// Names of its init containers that end before the regular ones start, in that order.
     pub init_containers: Vec<String>,
@@ -58,11 +58,11 @@ pub struct Container {
     pub name: String,
     /// Image as the spec writes it.
     pub image: String,
-    /// The image that runs, by digest, where the status tells it.
+    /// The digest of the running image, where the status has it.
     pub image_id: Option<String>,
     /// Command and arguments as the spec writes them.
     pub words: Vec<String>,
-    /// Its variables with literal values that a recipe looks at.
+    /// Its variables with literal values that a recipe reads.
     pub env: BTreeMap<String, String>,
     /// The user that it runs as by its own or the pod's security context.
     pub user: Option<u32>,
@@ -77,16 +77,16 @@ pub struct Container {
     pub restart_rules: Vec<RestartRule>,
     /// The probes for which the kubelet may kill it.
     pub probes: Vec<KubeletProbe>,
-    /// What the API server last reported to the kubelet. As old as the
-    /// kubelet's watch, so it counts only where the kernel cannot tell.
+    /// What the API server last reported to the kubelet. It is as old as the kubelet's watch, so it counts only where
+    /// the kernel has no answer.
     pub status: Option<Status>,
 }
 
-/// A probe of the kubelet that ends a container which fails it.
+/// A probe of the kubelet that kills a container which fails it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KubeletProbe {
     pub kind: ProbeKind,
-    /// It is a command that is executed in the container, and no connection to its app.
+    /// The kubelet executes a command in the container, instead of a connection to its app.
     pub in_container: bool,
     /// Time from the container's start to the first probe; whole seconds.
     pub initial_delay: Duration,
@@ -99,14 +99,14 @@ pub struct KubeletProbe {
 /// Kinds of probes that end a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// It says that the container has started; others wait for it.
+    /// The probe detects that the container has started; other probes wait for it.
     Startup,
-    /// It says that the container is alive.
+    /// The probe detects that the container is alive.
     Liveness,
 }
 
 impl ProbeKind {
-    /// What it is called in a pod's spec.
+    /// The field's name in a pod's spec.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Startup => "startupProbe",
@@ -115,21 +115,21 @@ impl ProbeKind {
     }
 }
 
-/// What a pod's status says of a container.
+/// The status of one container in a pod's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The newest run, if there was one.
     pub id: Option<ContainerId>,
-    /// Where the newest run stands.
+    /// The state of the newest run.
     pub state: RunState,
-    /// The run before it, when it is known how that ended.
+    /// The previous run, where its exit code is known.
     pub last: Option<Ended>,
 }
 
 /// State of a container's newest run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
-    /// It has not started, or waits to be started again.
+    /// It has not started, or waits for its restart.
     Waiting,
     /// It runs, or ran when this status was made.
     Running,
@@ -152,7 +152,7 @@ impl Pod {
             .find(|container| container.name == name)
     }
 
-    /// The restart policy that counts for one of its containers.
+    /// The effective restart policy of one of its containers.
     pub fn policy_of(&self, container: &Container) -> RestartPolicy {
         container.restart_policy.unwrap_or(self.restart_policy)
     }
@@ -163,7 +163,7 @@ impl Pod {
     }
 }
 
-/// Whether Kubernetes takes it as a container's name: a label of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
+/// Whether the name is valid for a container: a label of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123).
 pub(crate) fn is_container_name(name: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let bounded = (1..=63).contains(&name.len()) && name.bytes().all(known);
@@ -171,7 +171,7 @@ pub(crate) fn is_container_name(name: &str) -> bool {
 }
 
 impl Container {
-    /// Exit code of the run `id`, where the status tells it.
+    /// Exit code of the run `id`, where the status has it.
     pub fn reported_code(&self, id: &ContainerId) -> Option<i32> {
         let status = self.status.as_ref()?;
         match (&status.state, &status.last) {

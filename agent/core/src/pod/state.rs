@@ -1,4 +1,4 @@
-//! The state of one pod: what the kernel shows, what the kubelet lists, and how far its hold and its termination are.
+//! The state of one pod: its runs in the kernel, its listing by the kubelet, its hold and its termination.
 
 pub(crate) mod runs;
 
@@ -71,7 +71,7 @@ impl Tracked {
         }
     }
 
-    /// Stores the kubelet's listing; None when it lists the pod no more.
+    /// Stores the kubelet's listing; None when the kubelet no longer lists the pod.
     pub(crate) fn set_spec(&mut self, spec: Option<Pod>) {
         let Some(spec) = spec else {
             self.spec = None;

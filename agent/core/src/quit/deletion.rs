@@ -1,8 +1,9 @@
 //! Terminating the sidecars of a pod that is being deleted, once its last app has ended.
 //!
-//! The kubelet sends SIGTERM to all containers of the pod at the same time, and a mesh proxy delays its own end whether an app
-//! still needs it or not. The pod's phase and exit codes stay what they are without usher: only pods under restartPolicy Always
-//! are concerned, and the steps are those that a recipe has for a sidecar after SIGTERM ([`crate::recipe::AfterTerm`]).
+//! The kubelet sends SIGTERM to all containers of the pod at the same time, and a mesh proxy delays its own exit
+//! whether an app still needs it or not. usher does not change the pod's phase and exit codes: it acts only on pods
+//! with restartPolicy Always, with the steps that a recipe has for a sidecar after SIGTERM
+//! ([`crate::recipe::AfterTerm`]).
 
 use super::{
     ladder::{Quit, Report, SidecarRun},
@@ -59,7 +60,7 @@ impl Termination<'_> {
         sidecars.any(|sidecar| ladder(self.view, sidecar).is_ok())
     }
 
-    /// Goes on with a deleted pod whose apps have all ended.
+    /// Reviews a deleted pod whose apps have all ended.
     pub(crate) fn review_deletion(self, quit: &mut Quit, actions: &mut Vec<Action>) {
         let Self { view, runs, .. } = self;
         self.report_requested_exits(quit, actions);
@@ -144,7 +145,7 @@ impl Termination<'_> {
         }
     }
 
-    /// Reports the sidecars that the kubelet ends.
+    /// Reports the sidecars that are left to the kubelet.
     fn report_left(self, quit: &mut Quit, actions: &mut Vec<Action>) {
         for sidecar in self.view.living_sidecars(self.runs) {
             let (Some((id, _run)), Err(reason)) =

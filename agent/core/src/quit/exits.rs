@@ -12,7 +12,7 @@ impl Termination<'_> {
         self.report_matching_exits(quit, |_requested| true, actions);
     }
 
-    /// Reports the sidecars that exited after usher terminated them. Usher did it even if the pod turned out unfinished since.
+    /// Reports the sidecars that exited after usher terminated them, even if the pod is not finished any more.
     pub(crate) fn report_requested_exits(self, quit: &mut Quit, actions: &mut Vec<Action>) {
         self.report_matching_exits(quit, |requested| requested, actions);
     }
@@ -36,8 +36,8 @@ impl Termination<'_> {
             if run.not_started && !requested {
                 continue;
             }
-            // Often the exit overtakes the reply to the request. Which of the two explains the exit is known when both are
-            // there, and the exit status when the process is reaped.
+            // The exit often precedes the reply to the request. The cause of the exit is known when both have
+            // arrived, and the exit status when the process is reaped.
             let report = Report::Exited(id.clone());
             if quit.reported.contains(&report)
                 || !run.is_settled()

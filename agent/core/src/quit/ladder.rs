@@ -25,8 +25,8 @@ use crate::{
     settings::config::Ladder,
 };
 
-/// Waits before the first run of a sidecar is terminated, the second, ...
-/// A sidecar that restarts more often is left running.
+/// The wait before the termination of the first run of a sidecar, the second, ... A sidecar that restarts more often
+/// is left running.
 const RUNS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_secs(1),
@@ -66,9 +66,9 @@ enum Delay {
 pub(crate) struct SidecarRun<'plan> {
     pub(crate) name: &'plan str,
     pub(crate) run: &'plan ContainerId,
-    /// When it was first seen to run.
+    /// When it was first observed to run.
     pub(crate) since: Option<Timestamp>,
-    /// When it was first seen to be the image's program.
+    /// When it was first observed to run the image's program.
     pub(crate) executed_at: Option<Timestamp>,
     /// When one of its ports was first found to have a listener.
     pub(crate) listens_since: Option<Timestamp>,
@@ -76,7 +76,7 @@ pub(crate) struct SidecarRun<'plan> {
     pub(crate) timings: &'plan Ladder,
 }
 
-/// What to do about a sidecar now.
+/// The next action for a sidecar.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing before [`Quit::next_wake`] or another event.
@@ -90,7 +90,7 @@ pub(crate) enum Next {
         outcome: Outcome,
         next: Option<Step>,
     },
-    /// Nothing is left to try.
+    /// No step is left.
     GaveUp(GaveUp),
 }
 
@@ -101,13 +101,12 @@ pub(crate) enum Judgement {
     Accepted(LadderStep),
     /// The step failed; the next one, if any, follows.
     Failed { step: Step, next: Option<Step> },
-    /// Try the same again, or wait for the exit of the process.
+    /// Repeat the step, or wait for the exit of the process.
     Wait,
 }
 
 impl Quit {
-    /// Usher may not act on this pod any more. What it has done is remembered: a sidecar may take its time to exit and to
-    /// reply.
+    /// usher may no longer act on this pod. Its earlier steps are remembered: a sidecar may exit or reply late.
     pub(crate) fn stop(&mut self) {
         for escalation in self.sidecars.values().filter(|sidecar| sidecar.accepted) {
             let run = escalation.run.clone();
@@ -131,7 +130,7 @@ impl Quit {
         }
     }
 
-    /// Whether the `delay` after `exit` is not over.
+    /// Whether the `delay` after `exit` has not passed.
     pub(crate) fn is_delayed(&mut self, now: Timestamp, exit: Timestamp, delay: Duration) -> bool {
         if self.delay == Delay::Pending {
             self.delay = Delay::Until(exit + delay);
@@ -144,7 +143,7 @@ impl Quit {
         self.delay != Delay::Over
     }
 
-    /// The pod turned out unfinished: starts over. Reports about runs that exited stay made.
+    /// The pod turned out to be unfinished: starts over, but keeps the reports about exited runs.
     pub(crate) fn reset(&mut self) {
         self.stop();
         self.reported.reset();
@@ -214,7 +213,7 @@ impl Quit {
             .is_some_and(|escalation| escalation.phase == Phase::GaveUp)
     }
 
-    /// When the next step is due although nothing happens.
+    /// When the next step is due without another event.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         let delay = match self.delay {
             Delay::Until(until) => Some(until),
@@ -233,7 +232,7 @@ impl Quit {
             .is_some_and(|escalation| escalation.phase == Phase::InFlight)
     }
 
-    /// The process of a run exited: no step is due for it any more.
+    /// The process of a run exited: no step is due for it.
     pub(crate) fn ended(&mut self, name: &str, run: &ContainerId) {
         if let Some(escalation) = self.sidecars.get_mut(name)
             && escalation.run == *run

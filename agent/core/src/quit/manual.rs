@@ -1,7 +1,8 @@
 //! Termination that an operator requested.
 //!
-//! Mode, opt-out and delay do not apply; whether a step spoils the pod does, unless the operator insists. The request
-//! covers the runs that existed when it was made: a sidecar that is started again is not terminated by it.
+//! Mode, opt-out and delay do not apply. A step that makes the pod fail is taken only for a forced request. The
+//! request covers the runs that existed when it was made, so it does not terminate a sidecar that has restarted
+//! since.
 
 use super::{
     ladder::{OperatorQuit, Quit, Report},
@@ -17,7 +18,7 @@ use crate::{
 };
 
 impl Termination<'_> {
-    /// Goes on with an operator's request; None when it is complete.
+    /// Reviews an operator's request; None when it is complete.
     pub(crate) fn review_operator_quit(
         self,
         quit: &mut Quit,

@@ -1,8 +1,8 @@
 //! The outcome of one attempt to terminate a sidecar.
 
-/// What came of an attempt to make a sidecar quit.
+/// The outcome of an attempt to terminate a sidecar.
 ///
-/// None of these says that the sidecar ended; only the end of its process does.
+/// Even an accepted step does not mean that the sidecar ended; only the end of its process does.
 #[derive(
     Debug,
     Clone,
@@ -15,19 +15,19 @@
 )]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Outcome {
-    /// It answered with a status of 2xx.
+    /// The sidecar replied with a status of 2xx.
     Accepted,
-    /// The connection was closed after the request had been written, before a
-    /// whole answer: what Istio 1.31 does now and then while it ends.
+    /// The connection was closed after the request and before a complete reply, which Istio 1.31 sometimes does while
+    /// it exits.
     NoReply,
-    /// It answered with another status.
+    /// The sidecar replied with another status.
     Rejected(u16),
-    /// No process listens: not yet, or not any more.
+    /// No process listens: the port is not open yet, or is closed again.
     Refused,
-    /// No whole answer within the attempt's time.
+    /// No complete reply within the timeout of the attempt.
     TimedOut,
     Signalled,
-    /// The process had already ended, or is not the one it was.
+    /// The process had ended, or its pid belongs to another process.
     Gone,
     /// The container has no process of that name.
     NoProcess,

@@ -1,4 +1,4 @@
-//! Which steps do a pod no harm.
+//! Which steps are permitted, because they do not harm the pod.
 
 use crate::{
     decision::GaveUp,
@@ -25,7 +25,7 @@ pub(crate) struct StepPolicy<'plan> {
     pub(crate) sidecar: &'plan Sidecar,
     /// Whether an app container failed; None while an exit code is unknown.
     pub(crate) app_failed: Option<bool>,
-    /// An operator insists: every step is permitted.
+    /// An operator forces the request: every step is permitted.
     pub(crate) force: bool,
     /// The pod's configuration accepts a step that makes the pod fail.
     pub(crate) may_spoil: bool,

@@ -24,19 +24,19 @@ use crate::{
 pub(crate) struct Termination<'pod> {
     pub(crate) view: &'pod PodView,
     pub(crate) runs: &'pod Runs,
-    /// An operator insists: every step is permitted.
+    /// An operator forces the request: every step is permitted.
     pub(crate) force: bool,
 }
 
-/// What the engine needs to go on.
+/// What the engine needs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
-    /// How the containers of the pod ended.
+    /// The exit codes of the pod's containers.
     ExitCodes,
 }
 
-/// Where the steps with a sidecar stop.
+/// Why no further step follows with a sidecar now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
     Waits,
@@ -67,7 +67,7 @@ pub(crate) fn prepare(view: &PodView, runs: &Runs, quit: &mut Quit, actions: &mu
     }
 }
 
-/// Why usher leaves the sidecars of a finished pod alone.
+/// Why usher does not terminate the sidecars of a finished pod.
 pub(crate) fn skip_reasons(view: &PodView) -> impl Iterator<Item = SkipReason> {
     let PodView { spec, plan, .. } = view;
     let terminal = spec.terminal.clone();
@@ -80,7 +80,7 @@ pub(crate) fn skip_reasons(view: &PodView) -> impl Iterator<Item = SkipReason> {
 }
 
 impl Termination<'_> {
-    /// Goes on with a finished pod.
+    /// Reviews a finished pod.
     pub(crate) fn review(self, quit: &mut Quit, actions: &mut Vec<Action>) -> Need {
         let mode = self.view.modes.quit;
         if mode == Mode::Off {
@@ -90,7 +90,7 @@ impl Termination<'_> {
         if !quit.reported.contains(&Report::Finished) && !self.is_any_sidecar_left() {
             return Need::Nothing;
         }
-        // Once its sidecars have ended there is nothing to leave alone: the pod's phase changes soon, and often the pod is
+        // Once its sidecars have ended, there is nothing to skip: the pod's phase changes soon, and often the pod is
         // deleted then.
         let left_alone = quit.reported.contains(&Report::Skipped);
         if let Some(reason) = self.left_alone()
@@ -141,8 +141,8 @@ impl Termination<'_> {
         }
     }
 
-    /// Takes the next step with each sidecar of the earliest stage. The next stage follows at once where no step is left for
-    /// this one: no event may come for long.
+    /// Takes the next step with each sidecar of the earliest stage. Where no step is left for this stage, the next
+    /// one follows at once, because the next event may arrive much later.
     pub(super) fn run_stage(
         self,
         left: &[&Sidecar],
@@ -153,13 +153,13 @@ impl Termination<'_> {
         let Some(stage) = left.iter().map(|sidecar| sidecar.order).min() else {
             return Need::Nothing;
         };
-        // An exit code that the kubelet will not report any more does not allow to spoil the pod.
+        // An exit code that the kubelet will never report does not permit a step that makes the pod fail.
         let is_final = kubelet_poll::backoff(view.unhelpful_answers).is_none();
         let app_failed = completion::has_failed(runs, &view.spec).or(is_final.then_some(false));
         let (mut need, mut given_up) = (Need::Nothing, Vec::new());
         for sidecar in left.iter().filter(|sidecar| sidecar.order == stage) {
             let Some((id, run)) = runs.newest(&sidecar.name) else {
-                // It may be one of the runs that ended before they had a name.
+                // The sidecar may be one of the unnamed runs that ended.
                 if runs.has_unnamed_end() {
                     need = Need::ExitCodes;
                 }
@@ -277,7 +277,7 @@ impl Termination<'_> {
         skip_reasons(self.view).next()
     }
 
-    /// Whether the configured delay after the last app's exit is not over.
+    /// Whether the configured delay after the last app's exit has not passed.
     pub(super) fn is_delayed(self, quit: &mut Quit, actions: &mut Vec<Action>) -> bool {
         let now = self.view.now;
         let delay = self.view.plan.tuning.quit_delay;

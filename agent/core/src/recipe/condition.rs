@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Subject, Versions};
 
-/// What must be so; everything that is given must hold.
+/// A condition; all given fields must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Condition {
@@ -17,7 +17,7 @@ pub struct Condition {
     pub shell: bool,
     /// Variables of its environment that have these literal values.
     pub env: BTreeMap<String, String>,
-    /// Variables of its environment that have a literal value, whichever it is.
+    /// Variables of its environment with any literal value.
     pub variables: Vec<String>,
     /// Annotations of the pod that have these values.
     pub annotations: BTreeMap<String, String>,
@@ -28,8 +28,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether something exists that `when` and `unless` condition: where one of `when`
-    /// holds, or there is none, and none of `unless`.
+    /// Whether something with the conditions `when` and `unless` exists: where one of `when` holds, or there is none,
+    /// and none of `unless`.
     pub(super) fn permit(when: &[Self], unless: &[Self], subject: Subject<'_>) -> bool {
         let holds = |condition: &Self| condition.holds(subject);
         (when.is_empty() || when.iter().any(holds)) && !unless.iter().any(holds)

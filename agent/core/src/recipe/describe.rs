@@ -1,6 +1,6 @@
-//! What a recipe comes to, for people: which steps there are for which versions, in the order in which they are taken.
+//! Describes a recipe for people: the steps for each range of versions, in the order in which they are taken.
 //!
-//! It is what [`super::ladder`] makes of a recipe where no pod has changed anything; the documentation is made of it.
+//! It is the result of [`super::ladder`] for a pod with default settings; the documentation is generated from it.
 
 use super::{Act, Condition, Recipe, StepRecipe, Versions, ladder};
 use crate::recipe::step::Step;
@@ -12,25 +12,25 @@ pub struct Stretch<'recipe> {
     pub steps: Vec<Described<'recipe>>,
 }
 
-/// A step that there is for some range of versions.
+/// A step for a range of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described<'recipe> {
     pub step: &'recipe StepRecipe,
-    /// It exists only where one of these holds, whatever they say of the version; empty for everywhere.
+    /// It exists only where one of these holds, apart from their versions; empty for everywhere.
     pub when: Vec<&'recipe Condition>,
     /// It does not exist where one of these holds.
     pub unless: Vec<&'recipe Condition>,
 }
 
 impl Recipe {
-    /// The ways to make it quit, newest versions first.
+    /// The steps that terminate it, newest versions first.
     pub fn quit_by_version(&self) -> Vec<Stretch<'_>> {
         by_version(&self.quit, |steps| {
             steps.sort_by_key(|step| ladder::rank(step.step.code, step.step.takes.by_default()));
         })
     }
 
-    /// The ways to drain it, newest versions first: of each range's steps the first that exists is taken.
+    /// The steps that drain it, newest versions first: the first existing step of each range is taken.
     pub fn drain_by_version(&self) -> Vec<Stretch<'_>> {
         by_version(&self.drain, |steps| {
             if let Some(at) = steps.iter().position(Described::is_everywhere) {
@@ -48,7 +48,7 @@ impl Described<'_> {
 }
 
 impl Act {
-    /// The step in a pod that has changed nothing.
+    /// The step in a pod with default settings.
     pub fn by_default(&self) -> Step {
         self.with(|port| *port.default(), |path| path.default().clone())
     }
@@ -71,7 +71,7 @@ fn by_version(all: &[StepRecipe], order: impl Fn(&mut Vec<Described<'_>>)) -> Ve
     stretches
 }
 
-/// What is left of a step's conditions when the version is known; None where the step does not exist.
+/// The step with the conditions that remain for these versions; None where the step does not exist.
 fn of(step: &StepRecipe, versions: Versions) -> Option<Described<'_>> {
     let applies = |condition: &&Condition| condition.version.contain(Some(versions.oldest()));
     let mut when: Vec<_> = step.when.iter().filter(applies).collect();

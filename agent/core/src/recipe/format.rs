@@ -1,4 +1,4 @@
-//! How recipes are written: YAML, strict, so that a mistake is an error that says where.
+//! The syntax of recipes: strict YAML, in which a mistake is an error with its position.
 //!
 //! ```yaml
 //! - name: shipper
@@ -21,14 +21,14 @@ use super::{
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
-/// Steps that a ladder may have.
+/// Limit of the steps of a ladder.
 const STEPS: usize = 16;
 /// Envoy's admin endpoint that drains listeners
 /// ([drain](https://www.envoyproxy.io/docs/envoy/latest/operations/admin#post--drain_listeners)).
 const ENVOY_DRAIN: &str = "/drain_listeners";
 /// Without the first, outbound listeners close as well; without the others, all close at once, or Envoy ends.
 const ENVOY_DRAIN_PARAMETERS: [&str; 3] = ["inboundonly", "graceful", "skip_exit"];
-/// Ports that a recipe may hold or ask at.
+/// Limit of the held or queried ports of a recipe.
 const PORTS: usize = 16;
 
 #[derive(Deserialize)]
@@ -286,7 +286,7 @@ const fn zero() -> ExitCode {
     ExitCode::ZERO
 }
 
-/// The name of a process as the kernel keeps it
+/// The name of a process, cut as in the kernel
 /// ([proc_pid_comm(5)](https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html)).
 fn comm(name: &str) -> String {
     name.chars().take(15).collect()

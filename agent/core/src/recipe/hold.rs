@@ -1,4 +1,4 @@
-//! Where connections to a sidecar wait until it is ready.
+//! The ports at which connections to a sidecar are held until it is ready.
 //!
 //! ```yaml
 //! hold:
@@ -27,7 +27,7 @@ use crate::{
     settings::overrides::Tuning,
 };
 
-/// Ports at which connections wait.
+/// Ports at which connections are held.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoldRecipe {
@@ -45,7 +45,7 @@ pub struct HoldRecipe {
     pub unless: OneOrMore<Condition>,
 }
 
-/// What a mesh redirects to its proxy.
+/// Connections that a mesh redirects to its proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Captured {
@@ -63,8 +63,8 @@ pub struct Captured {
     /// It does not redirect where one of these holds.
     #[serde(default)]
     pub unless: OneOrMore<Condition>,
-    /// How the proxy says that it is ready: the first way that exists counts,
-    /// and where there is none it is ready when it listens.
+    /// The readiness probes of the proxy: the first that exists counts. Without one, the proxy is ready when it
+    /// listens.
     #[serde(default)]
     pub ready: Vec<ReadyRecipe>,
 }
@@ -83,14 +83,14 @@ pub struct Dns {
     pub unless: OneOrMore<Condition>,
 }
 
-/// One way to ask whether a proxy is ready.
+/// A readiness probe of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRecipe {
     /// The request; any status of 2xx means ready.
     pub get: Get,
-    /// The port that the response comes from in the end, where the proxy only forwards
-    /// the request; 0 where it is off, and no response ever comes.
+    /// The port of the process that sends the response, where the proxy only forwards the request; 0 where it is off,
+    /// so that no response ever arrives.
     pub backend: Option<Setting<u16>>,
     /// It exists only where one of these holds; empty for everywhere.
     #[serde(default)]
@@ -108,7 +108,7 @@ pub struct Get {
     pub path: Setting<String>,
 }
 
-/// Who is the proxy, by its processes' ids.
+/// The user and group ids of a proxy's processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
     pub users: Vec<u32>,
@@ -119,7 +119,7 @@ pub struct Identity {
 #[derive(Debug, Default)]
 pub(crate) struct ContainerPorts {
     pub(crate) held_ports: Vec<HeldPort>,
-    /// On how many of its assumed ports it listens in the end.
+    /// On how many of its assumed ports it will listen.
     pub(crate) assumed_listeners: usize,
 }
 
@@ -174,7 +174,7 @@ impl HoldRecipe {
         captured.chain(&self.local).chain(instances)
     }
 
-    /// Everything that it reads of a pod, besides conditions.
+    /// All sources of settings in a pod, besides those of conditions.
     pub(super) fn sources(&self) -> impl Iterator<Item = Sources<'_>> {
         let instances = self.instances.iter().map(Instances::sources);
         self.ports()
@@ -253,8 +253,8 @@ impl Captured {
             .collect()
     }
 
-    /// Who the proxy is. Root identifies no proxy: apps run as root as well. So does a
-    /// user or group of the pod, which the apps inherit as the proxy does.
+    /// The ids that identify the proxy. Root identifies no proxy: apps run as root as well. Nor does a user or group
+    /// of the pod, which the apps inherit like the proxy.
     pub(crate) fn identity(&self, subject: Subject<'_>) -> Identity {
         let ids = |known: &[u32], own: Option<u32>| {
             let mut ids: Vec<u32> = known.iter().copied().chain(own).collect();

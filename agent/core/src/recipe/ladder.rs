@@ -1,4 +1,4 @@
-//! From a recipe to the ladder for one container.
+//! Derives the ladder of one container from a recipe.
 
 mod after_term;
 
@@ -11,30 +11,30 @@ use crate::{
     recipe::step::{Request, Step},
 };
 
-/// One step for one sidecar, and what is known of its effects.
+/// One step for one sidecar, with its known effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LadderStep {
     pub step: Step,
     pub purpose: Purpose,
     pub code: ExitCode,
-    /// How long the sidecar takes to end after it; for a drain, how long it is given.
+    /// How long the sidecar takes to end after it; for a drain, its duration.
     pub takes: Duration,
-    /// What would allow a clean end, where this is none.
+    /// What would allow a clean end, where this step causes none.
     pub advice: String,
 }
 
-/// What a step is for.
+/// The purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To let connections finish before the sidecar is asked to quit.
+    /// Lets connections finish before the sidecar is terminated.
     Drain,
-    /// To make the sidecar end.
+    /// Terminates the sidecar.
     Quit,
 }
 
 impl Recipe {
-    /// The steps that make this container quit, best first: exit code 0 before an unknown one, an unknown one before any other;
-    /// what ends soon before what takes longer; else as the recipe has them.
+    /// The steps that terminate this container, best first: exit code 0 before an unknown one, an unknown one before
+    /// any other; then the shortest time first; then the order of the recipe.
     pub(crate) fn quit_ladder(&self, subject: Subject<'_>) -> Vec<LadderStep> {
         let mut ladder_steps: Vec<LadderStep> = self
             .quit
@@ -74,7 +74,7 @@ impl Recipe {
     }
 }
 
-/// What decides which step comes first.
+/// The sort key of a step.
 pub(super) const fn rank(code: ExitCode, takes: Duration) -> (u8, Duration) {
     let harm = match code {
         ExitCode::ZERO => 0,
@@ -110,7 +110,7 @@ impl Act {
         may_be_taken.then_some(step)
     }
 
-    /// The step with its settings read like this.
+    /// The step with settings that these functions read.
     pub(super) fn with(
         &self,
         read_port: impl FnOnce(&Setting<u16>) -> u16,
@@ -136,8 +136,8 @@ impl Act {
     }
 }
 
-/// Whether requests may be sent to this pod's loopback: with hostNetwork it is
-/// the node's, and its listener may be any process.
+/// Whether usher may send requests to this pod's loopback. With hostNetwork it is the node's, and its listener may be
+/// any process.
 pub(crate) fn may_be_asked(pod: &Pod) -> bool {
     !pod.host_network
 }

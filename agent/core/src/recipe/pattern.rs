@@ -54,8 +54,8 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// Takes the shortest run for each star and comes back to the last one when that was too short: linear for one star,
-/// never worse than the product of the lengths.
+/// Matches as little as possible for each star, and returns to the last star where that was too short: linear for one
+/// star, never worse than the product of the lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut in_text) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -13,7 +13,7 @@ pub use self::takes::Takes;
 use super::Subject;
 use crate::{base::duration, recipe::step};
 
-/// A value with a default, and where a pod may say something else.
+/// A value with a default, and the places where a pod may override it.
 ///
 /// In a recipe it is the default alone, or a map of `default` and any of `annotations`, `args` and `env`. The first
 /// source that has a readable value counts. `NAME#/pointer` in `annotations` or `env` reads a value of a JSON or YAML
@@ -26,7 +26,7 @@ pub struct Setting<T> {
     env: Vec<String>,
 }
 
-/// Where a setting is looked for.
+/// The sources of a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'setting> {
     pub annotations: &'setting [String],
@@ -35,9 +35,9 @@ pub struct Sources<'setting> {
     pub env: &'setting [String],
 }
 
-/// What a setting's value can be.
+/// The type of a setting's value.
 pub trait Value: Sized + Clone {
-    /// What it is, for errors.
+    /// Its name in errors.
     const WHAT: &'static str;
     /// Reads a value.
     fn read(text: &str) -> Option<Self>;
@@ -73,7 +73,7 @@ impl Value for String {
 }
 
 impl<T: Value> Setting<T> {
-    /// A setting that no pod changes.
+    /// A setting that no pod overrides.
     pub const fn fixed(default: T) -> Self {
         Self {
             default,
@@ -121,7 +121,6 @@ impl<T: Value> Setting<T> {
             .unwrap_or_default()
     }
 
-    /// Where it is looked for.
     pub fn sources(&self) -> Sources<'_> {
         Sources {
             annotations: &self.annotations,

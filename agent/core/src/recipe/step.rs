@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::exit_code::ExitCode;
 
-/// One way to act on a sidecar.
+/// One action on a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// A request to loopback in the pod's network namespace.
@@ -32,8 +32,8 @@ pub struct Request {
     pub headers: Vec<Header>,
 }
 
-/// A header whose value stands in the environment of the sidecar's own
-/// process, as Dapr's API token does. It is left out where there is none.
+/// A header whose value is in the environment of the sidecar's own process, such as Dapr's API token. It is omitted
+/// where the variable is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header {
     pub name: String,
@@ -87,7 +87,7 @@ impl Method {
 }
 
 impl Signal {
-    /// The signals that may be asked for by name.
+    /// The signals that may be requested by name.
     pub const NAMED: [Self; 6] = [
         Self::Term,
         Self::Int,
@@ -103,7 +103,7 @@ impl Signal {
     }
 }
 
-/// Whether a text can stand in a request line as path and query.
+/// Whether a text is valid as path and query of a request line.
 pub(crate) fn is_path(text: &str) -> bool {
     text.starts_with('/') && text.len() <= 1024 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

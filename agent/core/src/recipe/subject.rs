@@ -1,4 +1,4 @@
-//! The container that a recipe is applied to, and what can be read off it.
+//! The container to which a recipe is applied, and the facts that are read from it.
 
 mod shell;
 
@@ -12,7 +12,7 @@ use crate::pod::spec::{Container, Pod};
 pub struct Subject<'pod> {
     pub pod: &'pod Pod,
     pub container: &'pod Container,
-    /// Version of what runs in it, where known.
+    /// The version of its program, where known.
     pub version: Option<Version>,
 }
 
@@ -124,7 +124,7 @@ pub(super) fn parameter<'word>(word: &'word str, name: &str) -> Option<&'word st
         .map(|(_key, value)| value)
 }
 
-/// What a word says of a flag: nothing, that it is there, or its value.
+/// The flag in a word: absent, present, or its value.
 fn flag<'word>(word: &'word str, name: &str) -> Option<Option<&'word str>> {
     let rest = word.strip_prefix('-')?;
     let rest = rest.strip_prefix('-').unwrap_or(rest);

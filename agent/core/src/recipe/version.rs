@@ -11,7 +11,7 @@ pub struct Version {
     pub minor: u32,
 }
 
-/// A text that begins with no version.
+/// A text that does not begin with a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a version: {0:?}")]
 pub struct NotAVersion(String);
@@ -19,8 +19,8 @@ pub struct NotAVersion(String);
 impl FromStr for Version {
     type Err = NotAVersion;
 
-    /// Takes what begins with a version, as tags do: `v1.24.6-distroless` is
-    /// 1.24. `latest` and digests are none.
+    /// Parses the version at the beginning of a text, such as a tag: `v1.24.6-distroless` is 1.24. `latest` and
+    /// digests have none.
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let parse = || {
             let text = text.strip_prefix('v').unwrap_or(text);
@@ -60,7 +60,8 @@ impl Versions {
             && self.below.is_none_or(|below| version < below)
     }
 
-    /// The ranges between all ends of `ranges`, oldest first: each of `ranges` holds all of one of them or nothing.
+    /// The ranges between all bounds of `ranges`, oldest first: each of `ranges` contains all of one of them or
+    /// nothing.
     pub(super) fn between(ranges: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let ranges = ranges.into_iter();
         let ends: BTreeSet<Version> = ranges
@@ -80,7 +81,7 @@ impl Versions {
         self.from.unwrap_or(Version { major: 0, minor: 0 })
     }
 
-    /// Both in one, where `newer` begins where this ends.
+    /// The union with `newer`, which begins where this range ends.
     pub(super) const fn and(self, newer: Self) -> Self {
         Self {
             from: self.from,
@@ -88,7 +89,7 @@ impl Versions {
         }
     }
 
-    /// Whether it says anything.
+    /// Whether it has a bound.
     pub fn is_limited(self) -> bool {
         self.from.is_some() || self.below.is_some()
     }

@@ -1,4 +1,4 @@
-//! Why a container is a sidecar, and why a step is there or not, in words.
+//! Explains why a container is a sidecar, and why a step applies or not.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::recipe::step::Step;
 
-/// What became of one step of a recipe for one container.
+/// The result for one step of a recipe and one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) step: Step,
@@ -17,13 +17,13 @@ pub(crate) struct Choice {
 }
 
 impl Recipe {
-    /// What the container is recognised by; None where it is not.
+    /// The facts by which the container is recognised; None where it is not.
     pub(crate) fn recognised_by(&self, subject: Subject<'_>) -> Option<String> {
         let way = self.recognise.iter().find(|way| way.holds(subject))?;
         Some(way.words(subject))
     }
 
-    /// What became of each step that makes it quit, as the recipe has them.
+    /// The result for each step that terminates it, in the order of the recipe.
     pub(crate) fn choices(&self, subject: Subject<'_>) -> Vec<Choice> {
         let steps = self.quit.iter();
         steps.map(|step| step.choice(subject)).collect()

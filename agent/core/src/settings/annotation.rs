@@ -1,6 +1,6 @@
 //! Annotation keys, in one place.
 
-/// Everything that usher reads from users begins with this.
+/// The prefix of all keys that usher reads from users.
 pub const PREFIX: &str = "usher.dev/";
 
 /// On the Node, as annotation or label: `observe`, `enforce` or `off`. Overrides the configuration.
@@ -9,48 +9,47 @@ pub const MODE: &str = "usher.dev/mode";
 /// On the Node: overrides [`MODE`] for the quit capability. On a pod or a Namespace: `"false"` opts out.
 pub const QUIT: &str = "usher.dev/quit";
 
-/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a Namespace: `"start"` has the apps' first
-/// instruction wait as well as their connections, `"false"` opts out.
+/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a Namespace: `"start"` holds the apps' first
+/// instruction as well as their connections, `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
 
-/// On the Node: overrides [`MODE`] for the linger capability. On a pod or a
-/// Namespace: `"true"` or a duration opts in: the stop signal of a sidecar waits
-/// until the apps have ended, for at most that time.
+/// On the Node: overrides [`MODE`] for the linger capability. On a pod or a Namespace: `"true"` or a duration opts
+/// in: the stop signal of a sidecar is held until the apps have ended, for at most that time.
 pub const LINGER: &str = "usher.dev/linger";
 
-/// On a pod or a Namespace: how long the stop signals of a deleted pod's apps wait.
+/// On a pod or a Namespace: how long the stop signals of a deleted pod's apps are held.
 pub const PRE_STOP: &str = "usher.dev/pre-stop";
 
-/// On a pod or a Namespace: how long connections wait at most.
+/// On a pod or a Namespace: how long connections are held at most.
 pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
 
 /// On a pod or a Namespace: what happens at the deadline.
 pub const ON_DEADLINE: &str = "usher.dev/on-deadline";
 
-/// On a pod or a Namespace: whether connections wait again while a sidecar that ended is started again.
+/// On a pod or a Namespace: whether connections are held again while a sidecar restarts.
 pub const HOLD_AGAIN: &str = "usher.dev/hold-again";
 
-/// On a pod: ports on loopback at which its sidecars listen, whatever recipes say.
+/// On a pod: ports on loopback on which its sidecars listen, regardless of recipes.
 pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
 
-/// On a pod: which of its containers are sidecars, or apps, whatever recipes say.
+/// On a pod: which of its containers are sidecars, or apps, regardless of recipes.
 pub const SIDECARS: &str = "usher.dev/sidecars";
 
-/// On a pod or a Namespace: wait between the end of the last app and the first request.
+/// On a pod or a Namespace: the delay between the end of the last app and the first request.
 pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
 
-/// On a pod or a Namespace: how long sidecars drain before they are asked to quit.
+/// On a pod or a Namespace: how long sidecars drain before they are terminated.
 pub const DRAIN: &str = "usher.dev/drain";
 
-/// On a pod or a Namespace: whether a step that makes a good pod a failed one
-/// may be taken where nothing else ends a sidecar.
+/// On a pod or a Namespace: whether usher may take a step that turns a succeeded pod into a failed one, where no
+/// other step ends a sidecar.
 pub const SPOIL: &str = "usher.dev/spoil";
 
-/// What an annotation can stand on.
+/// The objects that an annotation may be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum Holder {
-    /// As a label as well.
+    /// Also as a label.
     Node,
     /// A Namespace, for its pods; as a label as well.
     Namespace,
@@ -68,13 +67,13 @@ impl Holder {
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     pub key: &'static str,
-    /// What it can stand on; the last one counts first.
+    /// The objects that it may be on; the last one has precedence.
     pub on: &'static [Holder],
     /// Its values, or examples of them.
     pub values: &'static [&'static str],
     /// What counts without it, where that is a value.
     pub default: Option<&'static str>,
-    /// What it says, in a few words.
+    /// Its meaning, in a few words.
     pub meaning: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! The configuration file: recipes of one's own, excluded namespaces, defaults, timings of the ladder.
+//! The configuration file: custom recipes, excluded namespaces, defaults, timings of the ladder.
 //!
-//! It is strict. An unknown key or a bad value is an error that names the
-//! file, the line and the key, and nothing of the file is used.
+//! It is strict: an unknown key or an invalid value is an error with file, line and key, and the whole file is
+//! rejected.
 
 mod format;
 pub mod origin;
@@ -15,9 +15,9 @@ pub use super::strict_yaml::BadConfig;
 use super::{mode::DefaultModes, strict_yaml};
 use crate::recipe::{self, Reads, Recipe};
 
-/// Recipes that a file may have.
+/// Limit of the recipes in a file.
 const RECIPES: usize = 256;
-/// Longest that a pod may be waited for by configuration.
+/// The longest delay that the configuration may set for a pod.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// A hold shorter than this ends before any sidecar can be ready.
 pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);

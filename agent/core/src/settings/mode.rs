@@ -15,7 +15,7 @@ use crate::settings::annotation;
 /// By key.
 type Values = BTreeMap<String, String>;
 
-/// How far a capability goes.
+/// The mode of a capability.
 #[derive(
     Debug,
     Clone,
@@ -31,10 +31,10 @@ type Values = BTreeMap<String, String>;
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Mode {
     Off,
-    /// Everything is decided and recorded, nothing is done.
+    /// usher decides and records, but does not act.
     #[default]
     Observe,
-    /// What is decided is done.
+    /// usher acts on its decisions.
     Enforce,
 }
 
@@ -112,7 +112,7 @@ pub struct DefaultModes {
     pub linger: Option<Mode>,
 }
 
-/// What a Node has of usher's keys.
+/// The values of usher's keys on a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeValues {
     pub annotations: Values,

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Containers that an annotation may name.
+/// Limit of the containers that an annotation names.
 const NAMED: usize = 32;
 
 /// The settings that apply to one pod.
@@ -29,50 +29,50 @@ const NAMED: usize = 32;
 pub struct Tuning {
     /// Whether usher terminates its sidecars.
     pub quit: bool,
-    /// Wait between the end of the last app and the first request.
+    /// The delay between the end of the last app and the first request.
     pub quit_delay: Duration,
-    /// How long sidecars that can drain do so first.
+    /// How long its sidecars drain first, where they can.
     pub drain: Duration,
-    /// Whether a step that makes the pod a failed one may be taken.
+    /// Whether usher may take a step that makes the pod fail.
     pub spoil: bool,
-    /// What the pod says of its containers, by name.
+    /// The containers that the pod's annotation names.
     pub named: BTreeMap<String, Named>,
-    /// What of it waits until its sidecars are ready.
+    /// What is held until its sidecars are ready.
     pub hold: HoldKind,
-    /// How long at most.
+    /// The longest hold.
     pub hold_deadline: Duration,
     pub on_deadline: OnDeadline,
-    /// Whether they wait again while a sidecar is started again.
+    /// Whether connections are held again while a sidecar restarts.
     pub hold_again: bool,
-    /// Ports on loopback at which the pod says its sidecars listen, by name.
+    /// The ports on loopback that the pod declares for its sidecars, by name.
     pub hold_ports: BTreeMap<String, Vec<u16>>,
     /// Whether its sidecars outlive its apps when it is deleted.
     pub linger: LingerKind,
-    /// How long the stop signals of its apps wait when it is deleted.
+    /// How long the stop signals of its apps are held when it is deleted.
     pub pre_stop: Option<PreStop>,
 }
 
-/// What a pod's annotation says a container is.
+/// The role of a container in a pod's annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// An app, whatever recipes say.
+    /// An app, regardless of recipes.
     App,
-    /// A sidecar that this step ends.
+    /// A sidecar that this step terminates.
     Sidecar(Step),
 }
 
-/// An annotation or label that could not be used.
+/// An invalid annotation or label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidAnnotation {
     pub place: Place,
     pub key: &'static str,
     /// The beginning of its value.
     pub value: String,
-    /// What would be a value.
+    /// The valid values.
     pub expected: &'static str,
 }
 
-/// Where a value may stand.
+/// The object with the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Pod,
@@ -93,12 +93,10 @@ impl Place {
 /// Keys and values of one place.
 pub type Values = BTreeMap<String, String>;
 
-/// What a Namespace says.
+/// usher's keys on a Namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamespaceValues {
-    /// Its annotations that concern usher.
     pub annotations: Values,
-    /// Its labels that concern usher.
     pub labels: Values,
 }
 
@@ -123,7 +121,7 @@ impl Tuning {
             (Place::Namespace, &namespace.annotations),
             (Place::NamespaceLabel, &namespace.labels),
         ];
-        // Names of containers are the pod's own matter.
+        // Container names are valid only in the pod's own annotations.
         let pod_only = &everywhere[..1];
         let wait = |text: &str| duration::parse_up_to(text, LONGEST_WAIT).ok();
         let mut bad = Vec::new();
@@ -166,7 +164,7 @@ impl Tuning {
     }
 }
 
-/// The first readable value of `key`.
+/// The first valid value of `key`.
 fn first<T>(
     places: &[(Place, &Values)],
     key: &'static str,
@@ -211,8 +209,8 @@ fn on_deadline(text: &str) -> Option<OnDeadline> {
         .find(|known| known.as_str() == text)
 }
 
-/// Reads `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`, separated by commas. One that is wrong makes
-/// the whole list wrong: half a list may be the wrong half.
+/// Parses `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`, separated by commas. One invalid entry
+/// makes the whole list invalid: half a list may be the wrong half.
 fn named(text: &str) -> Option<BTreeMap<String, Named>> {
     let entries = text.split(',').map(str::trim);
     let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What the holder replies: one exec waits, all others continue at once.
+//! The decisions of the holder: one exec waits, all others continue at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,7 +28,7 @@ struct Marked<Exec> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<Exec> {
     Allow(Exec),
-    /// It waits: it is the start of this container.
+    /// The exec waits, because it is the start of this container.
     Hold(ContainerId),
 }
 
@@ -88,7 +88,7 @@ impl<Exec> Holder<Exec> {
             return Verdict::Allow(exec);
         };
         match self.containers.get_mut(&id) {
-            // Where the start waits, this exec is that of another thread.
+            // While the start is held, an exec is from another thread.
             Some(marked) if marked.held.is_none() => {
                 marked.held = Some((exec, now));
                 Verdict::Hold(id)
@@ -125,7 +125,8 @@ impl<Exec> Holder<Exec> {
         unstarted.next().is_none().then(|| id.clone())
     }
 
-    /// The container with this init process. The runtime writes down the pid before the process executes anything.
+    /// The container with this init process. The runtime writes the pid to a file before the process executes
+    /// anything.
     fn container_of(
         &mut self,
         pid: Pid,

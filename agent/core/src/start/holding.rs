@@ -1,7 +1,8 @@
 //! Which starts of a pod's apps are held, and the result of each.
 //!
-//! A start is held from the announcement of the pod's sandbox until its ports are released: whatever releases all ports
-//! releases the starts. The holder and the runtime take their time; decisions follow from what they reported.
+//! A start is held from the announcement of the pod's sandbox until its ports are released: every release of all
+//! ports also releases the starts. The holder and the runtime act asynchronously, so decisions depend on what they
+//! have reported.
 
 use super::state::{Progress, Starts};
 use crate::{
@@ -27,7 +28,7 @@ impl<'engine> HoldReview<'engine> {
         let sandbox = sandbox.as_ref();
         let (wanted, why) = match (why_released(sandbox), self.view) {
             (Some(why), _) => (Vec::new(), why),
-            // There is no new information about the pod.
+            // Nothing new is known about the pod.
             (None, None) => return,
             (None, Some(view)) => (self.wanted_starts(view, starts, actions), Opened::NotWanted),
         };
@@ -76,7 +77,7 @@ impl<'engine> HoldReview<'engine> {
         wanted
     }
 
-    /// Reports the wanted starts of which the holder reported nothing: they came before they could be held.
+    /// Reports the wanted starts without a report from the holder: they happened before they could be held.
     fn report_missed(self, starts: &mut Starts, actions: &mut Vec<Action>) {
         let mut missed: Vec<(String, ContainerId)> = Vec::new();
         for start in &starts.wanted {

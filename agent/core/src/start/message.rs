@@ -20,7 +20,8 @@ pub enum Order {
         /// Limit of the hold.
         limit: Duration,
     },
-    /// Mark these mounts as well, which may have the program of this container. The message carries their descriptors.
+    /// Mark these mounts as well, which may contain the program of this container. The message carries their
+    /// descriptors.
     Volumes { container: ContainerId },
     /// Release the start of this container. The message carries descriptors of its root and of those mounts, while they
     /// exist.

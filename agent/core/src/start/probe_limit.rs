@@ -1,4 +1,4 @@
-//! How long a container's start may be held, for the kubelet counts its probes from the start.
+//! How long a container's start may be held, because the kubelet counts its probes from the start.
 //!
 //! What the kubelet does ([`prober/worker.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/prober/worker.go)):
 //!
@@ -10,24 +10,25 @@
 //!   up to one second too soon.
 //! - The container is killed at the failure number `failureThreshold`, all in a row. Failures of an earlier run of the container that did not
 //!   reach the threshold are not forgotten; that is not accounted for here.
-//! - The liveness probe rests until the startup probe has succeeded, where there is one.
+//! - The liveness probe is suspended until the startup probe has succeeded, where there is one.
 //!
-//! A probe that connects to the app fails while the app is held. One that executes a command in the container may do either.
+//! A probe that connects to the app fails while the app is held. A probe that executes a command in the container may
+//! fail or succeed.
 
 use std::time::Duration;
 
 use crate::pod::spec::{Container, KubeletProbe, ProbeKind};
 
-/// What the kubelet's clock may be ahead of the container's.
+/// How far the kubelet's clock may be ahead of the container's.
 const ROUNDED_OFF: Duration = Duration::from_secs(1);
 
-/// The least time that is left to an app with a released start; periods are never shorter.
+/// The least time for an app to start after its release; periods are never shorter.
 const LEAST_LEFT: Duration = Duration::from_secs(1);
 
 /// How long a start may be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit {
-    /// From the container's start on; zero where it cannot be held at all.
+    /// From the container's start on; zero where its start cannot be held.
     pub(crate) for_: Duration,
     /// The probe that sets it.
     pub(crate) by: ProbeKind,
@@ -35,9 +36,9 @@ pub(crate) struct Limit {
     pub(crate) kills_after: Duration,
 }
 
-/// The limit that its probes set to a container's hold; None where none can kill it.
+/// The limit that the probes of a container set for its hold; None where none can kill it.
 ///
-/// One period is kept for the app to start in.
+/// One period is reserved for the app's start.
 pub(crate) fn of(container: &Container) -> Option<Limit> {
     let probes = container.probes.iter();
     let counting = probes.filter(|probe| counts(probe, &container.probes));

@@ -1,4 +1,4 @@
-//! How far the starts of one pod are.
+//! The starts of one pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use crate::{
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
-    /// The starts that the holder is to hold.
+    /// The starts that the holder should hold.
     pub(super) wanted: Vec<Start>,
-    /// Runs of the pod that had begun before the request.
+    /// The number of runs of the pod that had begun before the request.
     pub(super) first_run: u64,
     /// Why no start is held any more.
     pub(super) why: Option<Opened>,
@@ -27,13 +27,13 @@ pub(crate) struct Starts {
     pub(super) denied: BTreeSet<String>,
 }
 
-/// How far the start of one run is.
+/// The state of the start of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The holder will hold it.
     Marked,
     Held(Timestamp),
-    /// There is nothing to hold any more.
+    /// Nothing is left to hold.
     Over,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     recipe::step::{Request, Signal},
 };
 
-/// No message is longer: the body of a version query is the largest part.
+/// The longest message; the body of a version query is its largest part.
 pub const LONGEST_MESSAGE: usize = 160 * 1024;
 
 /// Identifies a job until its reply.
@@ -52,7 +52,7 @@ pub enum Job {
         process: String,
         signal: Signal,
     },
-    /// Sample what clients have sent to the pod of this container since the job before. Descriptor: namespace.
+    /// Sample what clients have sent to the pod of this container since the previous job. Descriptor: namespace.
     SampleTraffic {
         id: ContainerId,
         status_ports: Vec<u16>,
@@ -124,7 +124,7 @@ pub enum Reply {
         netns: NetnsId,
         is_change: bool,
     },
-    /// The namespace troubles the worker. Its jobs get no reply.
+    /// The namespace is in quarantine. Its jobs get no reply.
     Troubled {
         netns: NetnsId,
         trouble: Trouble,
@@ -163,13 +163,13 @@ impl Job {
 pub const QUERY: Duration = Duration::from_secs(1);
 /// How long a sample of a pod's traffic may take: the kernel lists its sockets, of which there may be many.
 pub const SAMPLE: Duration = Duration::from_secs(2);
-/// How long the system calls of a job may take that waits for nothing in the pod.
+/// How long the system calls of a job may take that does not wait for the pod.
 pub const CALLS: Duration = Duration::from_millis(500);
-/// What a job may take beyond its own time before it is late.
+/// How long after its own limit a job is late.
 pub const MARGIN: Duration = Duration::from_millis(500);
 
 impl Order {
-    /// As it is sent.
+    /// Encodes the order.
     ///
     /// # Errors
     /// [`InvalidMessage`]: a signal that no recipe may use.
@@ -183,7 +183,7 @@ impl Order {
 }
 
 impl Reply {
-    /// As it is sent.
+    /// Encodes the reply.
     pub fn encode(&self) -> Vec<u8> {
         // Plain data: it cannot fail.
         serde_json::to_vec(self).unwrap_or_default()

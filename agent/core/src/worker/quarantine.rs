@@ -1,14 +1,14 @@
-//! Which network namespaces get no jobs for a while, and which late jobs are a reason for that.
+//! The quarantine of network namespaces, and the late jobs that are a reason for it.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Trouble;
 use crate::base::{id::NetnsId, time::Timestamp};
 
-/// How long a namespace is left alone after it recovered. Doubles each time, up to the second value.
+/// How long the quarantine lasts after the namespace recovered. Doubles each time, up to the second value.
 const SHORTEST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
-/// More namespaces than a node has pods. The one whose time is over first is forgotten first.
+/// More namespaces than a node has pods. The entry that ends first is dropped first.
 const MAX_ENTRIES: usize = 1024;
 
 /// A job is stuck if its thread computed for at least this part of its limit: one half.
@@ -16,11 +16,11 @@ const STUCK_PART: u32 = 2;
 
 /// The thread of a job that has not returned in time.
 ///
-/// A pod's rules run on the thread that sends the packet. A thread that only waits, for a processor, for a lock or for an
-/// RCU grace period, says nothing about its pod: on a busy node every job is late.
+/// A pod's rules run on the thread that sends the packet. A thread that only waits, for a processor, for a lock or
+/// for an RCU grace period, is no evidence against its pod: on a busy node every job is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateThread {
-    /// As in `/proc`; None where that does not show it.
+    /// The state in `/proc`; None where it is unknown.
     pub state: Option<char>,
     /// Its processor time since the worker last looked at it, or since the job began.
     pub cpu_time: Duration,
@@ -34,7 +34,7 @@ impl LateThread {
     }
 }
 
-/// The namespaces that trouble the worker, or did.
+/// The namespaces that are or were in quarantine.
 #[derive(Debug, Default)]
 pub struct Quarantine {
     entries: BTreeMap<NetnsId, Entry>,
@@ -49,7 +49,7 @@ struct Entry {
 }
 
 impl Quarantine {
-    /// The namespace troubles the worker. Returns whether it did not before.
+    /// Begins the quarantine of a namespace. Returns whether it was not in quarantine before.
     pub fn begin(&mut self, now: Timestamp, netns: NetnsId, trouble: Trouble) -> bool {
         let was_in = self.trouble(now, netns).is_some();
         let entry = self.entries.entry(netns).or_insert(Entry {
@@ -78,7 +78,7 @@ impl Quarantine {
         }
     }
 
-    /// A worker has ended: no system call of it is stuck any more, or none that could be waited for.
+    /// A worker has ended: its system calls have ended as well, or can no longer be awaited.
     pub fn worker_ended(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.until.get_or_insert(now + time(entry.times));

@@ -1,4 +1,4 @@
-//! One container of a pod: what its spec and its status say.
+//! One container of a pod, from its spec and its status.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ use crate::{
 /// ([KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)).
 const RESTART_ALL: &str = "RestartAllContainers";
 
-/// Ids as Kubernetes has them, which may be larger than any that exists.
+/// Ids in the range of the API, which is larger than that of the kernel.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawSecurity {
@@ -150,8 +150,8 @@ impl RawContainer<'_> {
                             codes: codes.values,
                             whole_pod,
                         },
-                        // A rule about something that this version does not know may apply to any code: nothing is
-                        // ended for good by it.
+                        // A rule that this version cannot evaluate may apply to any code. It counts for all codes, so
+                        // that no exit is final.
                         None => RestartRule {
                             within: false,
                             codes: Vec::new(),

@@ -169,7 +169,7 @@ impl RawPod<'_> {
             ..
         } = self.status;
         let mut containers = read(self.spec.containers, container_statuses)?;
-        // The allocation has room for the longer raw containers; a pod is kept.
+        // The allocation has room for the larger raw containers, and a pod stays in memory.
         containers.shrink_to_fit();
         let init = self.spec.init_containers.unwrap_or_default();
         let init = read(init, init_container_statuses)?;
@@ -216,7 +216,7 @@ impl RawPod<'_> {
     }
 }
 
-/// What tells whether a pod has finished.
+/// The fields that tell whether a pod has finished.
 #[derive(Deserialize)]
 pub(super) struct Outline<'list> {
     #[serde(borrow)]

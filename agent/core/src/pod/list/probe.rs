@@ -6,15 +6,15 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::pod::spec::{KubeletProbe, ProbeKind};
 
-/// What counts where a probe says nothing, or 0
+/// The defaults where a field of a probe is absent or 0
 /// ([`SetDefaults_Probe`](https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/v1/defaults.go#L233)).
 const PERIOD: u32 = 10;
 const FAILURES: u32 = 3;
 
-/// The largest value of these fields in the API, which has them as `int32`.
+/// The largest value of these fields in the API, where they are `int32`.
 const LARGEST: u32 = i32::MAX.unsigned_abs();
 
-/// Numbers of any size are read: a pod is not left out for its probes.
+/// Numbers of any size are accepted: a pod is not skipped for its probes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawProbe {
@@ -37,7 +37,7 @@ impl RawProbe {
     }
 }
 
-/// A negative value, which the API does not take, counts as the least one.
+/// A negative value, which the API rejects, counts as the least one.
 fn clamped(value: Option<f64>, default: u32, least: u32) -> u32 {
     match value {
         None | Some(0.0) => default,

@@ -1,5 +1,5 @@
-//! Annotations and variables of a pod, of which only those are kept that a recipe or usher itself reads, and arguments within
-//! bounds.
+//! Annotations and variables of a pod, of which only those are kept that a recipe or usher reads, and arguments
+//! within limits.
 //!
 //! They can be the largest part of a pod. Each is parsed element by element, so that what is not kept is never all in memory.
 
@@ -18,12 +18,13 @@ use crate::{recipe::Reads, settings::annotation};
 const MOST_WORDS: usize = 1024;
 const LONGEST_WORD: usize = 16 * 1024;
 
-/// Annotations with usher's prefix that are kept beside those that usher has, and bytes of each value. None is longer than a
-/// list of container names.
+/// Limit of the kept annotations with usher's prefix, besides usher's own, and the bytes of each value. No valid
+/// value is longer than a list of container names.
 const MOST_ANNOTATIONS: usize = 128;
 const LONGEST_VALUE: usize = 8 * 1024;
 
-/// A value that is too long is invalid: its beginning is kept, to be reported, with a character that none may have.
+/// Shortens a value that is too long and thus invalid: its beginning is kept for the report, with a character that no
+/// valid value contains.
 fn shortened(value: Cow<'_, str>) -> String {
     if value.len() <= LONGEST_VALUE {
         return value.into_owned();

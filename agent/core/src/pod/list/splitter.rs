@@ -192,7 +192,7 @@ impl Splitter {
         valid.map_err(|source| self.invalid(source))
     }
 
-    /// Whether the name that was read is that of the pods.
+    /// Whether the name that was read is `items`.
     fn is_items(&mut self) -> Result<bool, NotAPodList> {
         let name: String = from_slice(&self.value.text).map_err(|source| self.invalid(source))?;
         let is_items = name == ITEMS;

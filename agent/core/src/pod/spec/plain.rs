@@ -1,4 +1,4 @@
-//! Pods and containers that ask for nothing, for tests to add to.
+//! Pods and containers without settings, for tests to extend.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The runs of a pod's containers, as the kernel shows them.
+//! The runs of a pod's containers, as observed in the kernel.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,34 +10,34 @@ use crate::{
     pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
 };
 
-/// Ended runs without a name that are kept for a status that may name them.
+/// Limit of the ended runs without a name. A later status may name them.
 const UNNAMED_KEPT: usize = 8;
 
 /// The runs of one pod's containers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs {
-    /// In boxes: a node of the tree has room for eleven, and a pod has few.
+    /// Boxed: a node of the tree has room for eleven runs, and a pod has few.
     runs: BTreeMap<ContainerId, Box<Run>>,
     started: u64,
-    /// The kubelet's listing names runs that the mounts did not name.
+    /// The kubelet's listing, which names runs that have no name from their mounts.
     listed: Option<Arc<Pod>>,
     /// The newest restart of the whole pod.
     pub(crate) restart: Option<Restart>,
 }
 
-/// A restart of the whole pod: the kubelet kills what runs, and then starts
-/// every container again, in the order of the spec.
+/// A restart of the whole pod: the kubelet kills the running containers, then starts every container again, in the
+/// order of the spec.
 #[derive(Debug, Clone)]
 pub(crate) struct Restart {
-    /// The container whose end asked for it.
+    /// The container whose exit caused the restart.
     pub(crate) by: String,
-    /// How many runs of the pod had begun by that end.
+    /// The number of runs of the pod that had begun by that exit.
     pub(crate) since: u64,
-    /// Place of that container's first run after it.
+    /// The order of that container's first run after it.
     pub(crate) again: Option<u64>,
 }
 
-/// One run of a container, as the kernel shows it.
+/// One run of a container, as observed in the kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) state: RunState,
@@ -49,13 +49,13 @@ pub(crate) struct Run {
     /// When a port of it was first found to have a listener.
     pub(crate) listens_since: Option<Timestamp>,
     gone: bool,
-    /// Its processes cannot be seen.
+    /// Its processes are not visible.
     pub(crate) hidden: bool,
-    /// It was seen to be the image's program, or to end as that.
+    /// It was observed to run the image's program, or to end as that.
     pub(crate) executed: bool,
-    /// When it was first seen to be the image's program.
+    /// When it was first observed to run the image's program.
     pub(crate) executed_at: Option<Timestamp>,
-    /// It ended before it was the image's program, so its end says nothing of the container.
+    /// It ended before it ran the image's program, so its exit code does not count.
     pub(crate) not_started: bool,
 }
 
@@ -68,13 +68,13 @@ pub(crate) enum RunState {
     Exited {
         at: Timestamp,
         status: Option<ExitStatus>,
-        /// How many runs of the pod had begun by then.
+        /// The number of runs of the pod that had begun by then.
         begun: u64,
     },
 }
 
 impl Runs {
-    /// The kubelet lists the pod like this, or not any more.
+    /// Stores the kubelet's listing of the pod; None where it is not listed.
     pub(crate) fn set_listed(&mut self, spec: Option<Arc<Pod>>) {
         self.listed = spec;
     }
@@ -154,8 +154,8 @@ impl Runs {
         self.runs.iter().map(|(id, run)| (id, &**run))
     }
 
-    /// The newest run of the container `name`; a living one before all others. What a runtime that died had created and not
-    /// started may live on, and is nothing when the container was created again.
+    /// The newest run of the container `name`; a living run first. A run that a dead runtime had created but not
+    /// started may still live; it does not count if the container was created again.
     pub(crate) fn newest(&self, name: &str) -> Option<(&ContainerId, &Run)> {
         let runs = || {
             let all = self.iter();
@@ -168,7 +168,7 @@ impl Runs {
         })
     }
 
-    /// A port of the newest run of the container `name` has a listener.
+    /// Records that a port of the newest run of the container `name` has a listener.
     pub(crate) fn found_listener(&mut self, name: &str, now: Timestamp) {
         let newest = self.newest(name).map(|(id, _run)| id.clone());
         if let Some(run) = newest.and_then(|id| self.runs.get_mut(&id)) {
@@ -190,21 +190,21 @@ impl Runs {
         runs
     }
 
-    /// Whether some run ended before anybody could tell which container it was.
+    /// Whether a run ended before its container's name was known.
     pub(crate) fn has_unnamed_end(&self) -> bool {
         self.iter()
             .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
     }
 
-    /// Runs, of those that began when `begun` had, that ended with 0, as far as
-    /// is known, before anybody could tell which container they were.
+    /// The number of runs from the order `begun` on that ended with 0 or an unknown code before their container's
+    /// name was known.
     pub(crate) fn unnamed_successes(&self, begun: u64) -> usize {
         let runs = self.iter().filter(|(_id, run)| run.order >= begun);
         runs.filter(|(id, run)| run.ended_well() && self.name_of(id, run).is_none())
             .count()
     }
 
-    /// How many runs began before those of this sandbox.
+    /// The number of runs that began before those of this sandbox.
     pub(crate) fn first_run_of(&self, sandbox: &SandboxId) -> u64 {
         let own = self
             .iter()
@@ -212,7 +212,7 @@ impl Runs {
         own.map_or(self.started, |(_id, run)| run.order)
     }
 
-    /// How many runs have begun.
+    /// The number of runs that have begun.
     pub(crate) const fn count(&self) -> u64 {
         self.started
     }
@@ -254,9 +254,9 @@ impl Runs {
         })
     }
 
-    /// Forgets ended runs that a newer run of the same container replaced, once it is known how they ended, and all but
-    /// the newest of those that have no name. Before the kubelet has listed the pod its rules are not known, and each
-    /// of them may tell something.
+    /// Forgets ended runs with a known result that a newer run of the same container replaced and, beyond a limit,
+    /// the oldest ones without a name or a known result. While the kubelet has not listed the pod, its restart rules
+    /// are unknown, and any result may matter.
     fn prune(&mut self) {
         let mut ended: Vec<(u64, Option<String>, bool, ContainerId)> = self
             .iter()
@@ -309,7 +309,7 @@ impl Run {
         }
     }
 
-    /// Whether it ended, and not with another code than 0 as far as is known.
+    /// Whether it ended with 0 or an unknown code.
     pub(crate) fn ended_well(&self) -> bool {
         match self.state {
             RunState::Exited { status, .. } => {

@@ -1,4 +1,4 @@
-//! How far one run of a sidecar is on its escalation ladder.
+//! The position of one run of a sidecar on its escalation ladder.
 
 use std::{mem, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Escalation {
     pub(super) run: ContainerId,
-    /// As it was when the first step was due: a configuration that is reloaded in between counts for the next run.
+    /// The ladder at the time of the first step: a configuration that is reloaded later applies to the next run.
     ladder: Vec<LadderStep>,
     /// How many runs of the sidecar usher has terminated, this one included.
     pub(super) runs: usize,
@@ -62,7 +62,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// When something is due although nothing happens.
+    /// When the next action is due without another event.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match *self {
             Self::Waiting { until } => Some(until),
@@ -122,7 +122,7 @@ impl Escalation {
                         return Next::Attempt(step.step.clone());
                     }
                     Some((_step, Permission::Unknown)) => return Next::ExitCodesNeeded,
-                    // The sidecar may still act on the step before.
+                    // The sidecar may still react to the previous step.
                     _ if let Some(until) = self.late.take_if(|until| now < *until) => {
                         self.phase = Phase::Waiting { until };
                         return Next::Nothing;
@@ -148,7 +148,7 @@ impl Escalation {
                         outcome,
                         next,
                     },
-                    // A drain is over when its time is.
+                    // A drain ends when its time has passed.
                     _ => self.next(now, sidecar, policy),
                 }
             }
@@ -204,7 +204,7 @@ impl Escalation {
                 self.retries += 1;
                 return Some(Judgement::Wait);
             }
-            // It listens, and the current step's port does not.
+            // The port of this step has a listener, that of the current step does not.
             self.advance(now);
             self.position = position;
         }
@@ -236,7 +236,7 @@ impl Escalation {
                 };
                 Judgement::Wait
             }
-            // The attempt before may have been received: a process that exits closes its ports first.
+            // The previous attempt may have been received: a process that exits closes its ports first.
             _ if let Some(until) = self.unanswered => {
                 self.phase = Phase::Settling {
                     until,
@@ -273,7 +273,7 @@ impl Escalation {
         })
     }
 
-    /// The next signal of the ladder, after so long without a listener at any port.
+    /// The next signal of the ladder, with the time for which no port has had a listener.
     fn next_signal(&self, now: Timestamp) -> Option<(&LadderStep, Duration)> {
         let silent = now.since(self.silent_since?);
         let mut following = self.ladder.iter().skip(self.position + 1);

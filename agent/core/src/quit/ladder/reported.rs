@@ -9,11 +9,11 @@ use crate::{base::id::ContainerId, decision::Kind, settings::overrides::InvalidA
 pub(crate) enum Report {
     Finished,
     Skipped,
-    /// An app failed: no step can spoil the pod any more.
+    /// An app failed, so no step can make the pod fail.
     AppFailed,
     WouldQuit(ContainerId),
     Exited(ContainerId),
-    /// The run accepted a request before usher had to stop.
+    /// The run accepted a request before usher lost the permission to act.
     Requested(ContainerId),
     Prepared(ContainerId),
     /// The kubelet was queried whether the pod is being deleted, when this run of an app had ended.

@@ -1,4 +1,4 @@
-//! How long each step and each attempt has.
+//! Time limits of steps and attempts.
 
 use std::time::Duration;
 
@@ -13,38 +13,38 @@ use crate::{
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 /// Longest wait after a refused connection.
 const LAST_RETRY: Duration = Duration::from_millis(250);
-/// How long a process that closed the connection without a reply has to exit before the request is repeated; doubles each time. Istio
-/// 1.31 exits 9 to 31 ms after it. But its status port is open some 10 ms before what supervises Envoy is there, 80 on a busy
-/// node: a request in between panics in its handler, and pilot-agent runs on as if it had received no request
-/// ([`SkipDrain`](https://github.com/istio/istio/blob/1.26.0/pkg/istio-agent/agent.go)).
+/// How long a process that closed the connection without a reply has to exit before the request is repeated; doubles
+/// each time. Istio 1.31 exits 9 to 31 ms after it. But its status port opens some 10 ms before the supervisor of
+/// Envoy is ready, 80 on a busy node: a request in between panics in its handler, and pilot-agent continues as if it
+/// had received no request ([`SkipDrain`](https://github.com/istio/istio/blob/1.26.0/pkg/istio-agent/agent.go)).
 const FIRST_AGAIN: Duration = Duration::from_millis(100);
 /// How often a refused connection is retried with a sidecar that has run for long enough to listen.
 const REFUSED_RETRIES: u32 = 3;
 /// How long the port of a step may have no listener before the next request of the ladder is tried as well: Istio's status
 /// port is open some 100 ms before Envoy's admin port, which ends the sidecar without a drain.
 pub(super) const LOOK_AHEAD_AFTER: Duration = Duration::from_millis(500);
-/// How long after its first port a sidecar may open another one. A port without a listener stays without one after that:
-/// the pod has moved it, or switched it off.
+/// How long after its first port a sidecar may open another one. After that, a port without a listener never gets
+/// one: the pod has moved it, or switched it off.
 pub(super) const PORTS_OPEN_WITHIN: Duration = Duration::from_secs(1);
-/// How long a port of a sidecar that may be starting is awaited at least, where a signal would end the sidecar at once.
+/// The shortest wait for a port of a sidecar that may be starting, where a signal would end the sidecar at once.
 const PORTS_AWAITED: Duration = Duration::from_secs(2);
 /// The time from the start of its program to the first signal that a sidecar receives. Before, its process may have no handler
 /// yet: as the first process of a pid namespace it would never receive the signal
 /// ([pid_namespaces(7)](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html)).
 pub(crate) const MIN_SIGNAL_AGE: Duration = Duration::from_millis(500);
-/// How often the start of the program is looked for where a signal is due. Before it the process is the runtime's, which waits
-/// for the start of a container that it has created: the signal ends it, and the container fails with a StartError. On a busy
-/// node this takes seconds.
+/// How often usher checks whether the program has started, where a signal is due. Before that, the process is the
+/// runtime's, which waits for the start of a created container: the signal would end it, and the container would fail
+/// with a StartError. On a busy node the start takes seconds.
 const EXECUTION_AGAIN: Duration = Duration::from_millis(250);
-/// Longer than the program of a container is looked for.
+/// Longer than usher waits to observe the program of a container.
 const EXECUTION_UNSEEN: Duration = Duration::from_secs(900);
 
-/// The wait after a refused connection, after so many before.
+/// The wait after a refused connection, by the number of earlier ones.
 pub(super) fn retry(before: u32) -> Duration {
     doubled(FIRST_RETRY, before).min(LAST_RETRY)
 }
 
-/// The wait after no reply, after so many before.
+/// The wait after a missing reply, by the number of earlier ones.
 pub(super) fn again(before: u32) -> Duration {
     doubled(FIRST_AGAIN, before)
 }
@@ -53,7 +53,7 @@ fn doubled(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16))
 }
 
-/// Until when a sidecar does not receive a signal; None if it may receive one now.
+/// The time before which a sidecar receives no signal; None if it may receive one now.
 pub(super) fn too_young_until(now: Timestamp, sidecar: SidecarRun<'_>) -> Option<Timestamp> {
     let unseen = || sidecar.since.unwrap_or(now) + EXECUTION_UNSEEN;
     let until = match sidecar.executed_at {
@@ -78,8 +78,8 @@ pub(crate) fn settle(step: &LadderStep, timings: &Ladder) -> Duration {
 /// Whether a refused connection may mean that the sidecar does not listen yet: it is young, and none of its ports has had a
 /// listener for long. Any other sidecar gets a few more attempts, in case it is busy.
 ///
-/// Where the next signal ends the sidecar as well as the request does, its port is awaited for no longer than the signal takes: the
-/// sidecar may never open it, and usher knows of no other port of it.
+/// Where the next signal ends the sidecar as well as the request does, the wait for its port is no longer than the
+/// signal takes: the sidecar may never open the port, and usher knows no other one.
 pub(super) fn may_listen_yet(
     now: Timestamp,
     sidecar: SidecarRun<'_>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::recipe::{Condition, OneOrMore, Pattern, Setting, Sources, Subject, subject::parameter};
 
-/// Variables of one name for the instances after the first: `NAME_0` and so on.
+/// Limit of the numbered variables of one name, for the instances after the first: `NAME_0` and so on.
 const NUMBERED: usize = 16;
 
 /// Instances that a proxy serves.
@@ -17,7 +17,7 @@ pub struct Instances {
     pub program: Vec<Pattern>,
     /// Arguments that name an instance, without their parameters.
     pub words: Vec<Pattern>,
-    /// Variables that name instances where no argument does, and the same with a number.
+    /// Variables that name instances where no argument does, also with a number.
     env: Vec<String>,
     /// The port of the first instance without one of its own; 0 where the engine decides.
     pub port: Setting<u16>,
@@ -49,7 +49,7 @@ impl Instances {
         let has_none = self.unless.0.iter().any(|one| one.holds(subject));
         let others = match instances.as_slice() {
             _ if has_none => 0,
-            // They stand in a file, or in a variable that comes from elsewhere.
+            // The instances are in a file, or in a variable without a literal value.
             [] => 1,
             all => all
                 .iter()

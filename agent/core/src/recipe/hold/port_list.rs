@@ -1,4 +1,4 @@
-//! Ports in a list that a pod has: Consul's upstreams, the instances of Cloud SQL's proxy v1.
+//! Lists of ports in a pod: Consul's upstreams, the instances of Cloud SQL's proxy v1.
 
 use serde::Deserialize;
 

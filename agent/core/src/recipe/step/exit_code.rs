@@ -1,4 +1,4 @@
-//! The exit code that a step leads to.
+//! The exit code that a step causes.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 pub enum ExitCode {
     /// It was measured, or follows from the program's source.
     Known(i32),
-    /// It may be 0 or not: no step with it is taken where another code than 0 would do harm.
+    /// It may be 0 or not. Where another code than 0 would harm the pod, the step is not taken.
     Unknown,
 }
 

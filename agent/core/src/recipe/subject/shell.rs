@@ -66,7 +66,7 @@ pub(super) fn program(command: &[String]) -> Option<&str> {
     }
 }
 
-/// The last command of a script. What follows a backslash at the end of a line are arguments.
+/// The last command of a script. A backslash at the end of a line continues the command.
 fn last_command(script: &str) -> Option<&str> {
     let mut last = None;
     let mut continues = false;
@@ -91,7 +91,7 @@ fn executed<'word>(words: impl Iterator<Item = &'word str>) -> Option<&'word str
         .find(|name| !PREFIXES.contains(name))
 }
 
-/// Where the script of a shell stands in its command.
+/// The position of a shell's script in its command.
 pub(super) fn script_at(command: &[String]) -> Option<usize> {
     let shell = command
         .iter()

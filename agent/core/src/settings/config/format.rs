@@ -1,4 +1,4 @@
-//! The keys of the file as they are written, and what counts where one is not.
+//! The keys of the file, and their defaults.
 
 use std::{collections::BTreeSet, time::Duration};
 

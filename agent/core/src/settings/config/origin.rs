@@ -1,4 +1,4 @@
-//! What counts of the configuration, value by value, and where each comes from: the file and its line, or the default.
+//! The effective values of the configuration, each with its source: the file and its line, or the default.
 
 use std::collections::BTreeMap;
 
@@ -117,11 +117,11 @@ pub fn modes(modes: &NodeModes) -> Vec<Setting> {
     .into()
 }
 
-/// Where the keys of a text stand.
+/// The positions of the keys in a text.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     sections: BTreeMap<String, BTreeMap<String, Location>>,
-    /// Of each recipe, in their order.
+    /// The positions of the recipes, in their order.
     recipes: Vec<Location>,
 }
 
@@ -137,7 +137,7 @@ struct Places {
 }
 
 impl Lines {
-    /// A text that cannot be read has none: it is a matter of those who read it for what it says.
+    /// An invalid text has no positions; the parser of the configuration reports the error.
     pub(super) fn of(text: &str) -> Self {
         let places: Places = serde_saphyr::from_str(text).unwrap_or_default();
         let keys = |map: &BTreeMap<String, Any>| -> BTreeMap<String, Location> {
@@ -160,18 +160,18 @@ impl Lines {
         }
     }
 
-    /// Where the value of a key stands.
+    /// The position of a key's value.
     pub(super) fn of_key(&self, section: &str, key: &str) -> Option<Location> {
         known(self.sections.get(section)?.get(key))
     }
 
-    /// Where a recipe begins.
+    /// The position of a recipe.
     pub(super) fn of_recipe(&self, at: usize) -> Option<Location> {
         known(self.recipes.get(at))
     }
 }
 
-/// The parser says 0 where it does not know.
+/// The parser returns line 0 for an unknown position.
 fn known(place: Option<&Location>) -> Option<Location> {
     place.copied().filter(|place| place.line() > 0)
 }

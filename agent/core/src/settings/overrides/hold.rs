@@ -1,11 +1,11 @@
-//! What of a pod waits for its sidecars: `connect`, `start`, or nothing.
+//! What is held until a pod's sidecars are ready: `connect`, `start`, or nothing.
 
-/// What waits until a pod's sidecars are ready.
+/// What is held until a pod's sidecars are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldKind {
     No,
     Connect,
-    /// The first instruction of its apps, and their connections as well.
+    /// The first instruction of its apps, and their connections.
     Start,
 }
 
@@ -16,7 +16,7 @@ impl From<bool> for HoldKind {
     }
 }
 
-/// Reads the value of an annotation or label.
+/// Parses the value of an annotation or label.
 pub(super) fn read(text: &str) -> Option<HoldKind> {
     match text {
         "connect" | "true" => Some(HoldKind::Connect),

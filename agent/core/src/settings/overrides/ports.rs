@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::pod::spec::is_container_name;
 
-/// Ports that a pod may declare.
+/// Limit of the ports that a pod declares.
 const PORTS: usize = 16;
 
-/// Reads a list. One entry that is wrong makes the whole list wrong.
+/// Parses a list. One invalid entry makes the whole list invalid.
 pub(super) fn read(text: &str) -> Option<BTreeMap<String, Vec<u16>>> {
     let entries = text.split(',').map(str::trim);
     let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).collect();

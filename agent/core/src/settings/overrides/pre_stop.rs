@@ -1,4 +1,4 @@
-//! How long the stop signals of a deleted pod's apps wait.
+//! How long the stop signals of a deleted pod's apps are held.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub enum PreStop {
     Auto,
 }
 
-/// Reads the value of an annotation or label. `false` is a value, and means none.
+/// Parses the value of an annotation or label. `false` is valid, and means no delay.
 #[expect(clippy::option_option, reason = "an invalid value is the third case")]
 pub(super) fn read(text: &str) -> Option<Option<PreStop>> {
     match text {
