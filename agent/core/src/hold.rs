@@ -28,7 +28,7 @@ pub struct HeldPort {
     pub sidecar: String,
     /// The port that a mesh redirects to, or a port that the sidecar listens on.
     pub port: u16,
-    /// It receives DNS queries as well, by UDP.
+    /// The port also receives DNS queries, by UDP.
     pub dns: bool,
     /// The probe that releases it.
     pub probe: Probe,
@@ -51,11 +51,11 @@ pub enum Probe {
 /// The kernel features that holds need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
-    /// Why no connection can be held, where that is so.
+    /// Why no connection can be held, if so.
     pub hold: Result<(), String>,
     /// How DNS queries can be held, if they can be.
     pub dns: Option<Queue>,
-    /// Why no start can be held, where that is so.
+    /// Why no start can be held, if so.
     pub start: Result<(), String>,
 }
 
@@ -74,7 +74,7 @@ pub struct Tally {
     pub lost: usize,
 }
 
-/// What an earlier agent left in a pod.
+/// The table of an earlier agent in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remains {
     /// The held ports, and how long the kernel still holds them.
@@ -86,7 +86,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Reads a table that was found.
+    /// Reads an existing table.
     pub fn of(table: &Ruleset, ports: Vec<(u16, Duration)>) -> Self {
         let rules = table.chains.iter().flat_map(|chain| &chain.rules);
         let then: Vec<&Then> = rules.flat_map(|rule| &rule.then).collect();

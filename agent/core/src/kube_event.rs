@@ -2,7 +2,7 @@
 //!
 //! [`EventRecorder`] turns decisions into Events, [`NodeCondition`] does so for conditions of the whole
 //! node. Most decisions are not worth an Event. Each Event has a [`Reason`], and its note has what
-//! happened and what to do. [`Queue`] decides what is sent to the API server and when; [`object`]
+//! happened and what to do. [`Queue`] decides which requests the API server receives and when; [`object`]
 //! encodes it as `events.k8s.io/v1`. This module has no clock and no socket.
 
 mod condition;

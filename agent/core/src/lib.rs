@@ -1,7 +1,7 @@
 //! The decisions of usher, without IO, clocks, threads or locks.
 //!
 //! Everything that happens on the node arrives as an [`Event`], everything that usher does leaves as an [`Action`], and
-//! [`Engine::step`] is all there is between them:
+//! [`Engine::step`] is the only connection between them:
 //!
 //! ```text
 //! kernel, kubelet, API server ─► Event ─► Engine::step(now, event) ─► Action ─► edges

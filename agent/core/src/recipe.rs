@@ -100,11 +100,11 @@ pub enum Linger {
 pub struct Recipe {
     /// Unique; a custom recipe of the same name replaces a built-in one.
     pub name: String,
-    /// What it is, for people.
+    /// A short description, for people.
     pub title: String,
-    /// What is worth knowing, for people.
+    /// Further notes, for people.
     pub notes: String,
-    /// Where its facts come from, for people.
+    /// The sources of its facts, for people.
     pub sources: Vec<String>,
     /// Its stage among the sidecars of a pod.
     pub order: Order,

@@ -95,7 +95,7 @@ pub struct LadderStep {
     pub purpose: String,
     /// The exit code that it causes; None for unknown.
     pub exit_code: Option<i32>,
-    /// How long the sidecar is known to take to end, in milliseconds.
+    /// The known time until the sidecar ends, in milliseconds.
     pub takes_ms: u64,
     /// Time until the next step if the sidecar still runs, in milliseconds.
     pub next_after_ms: u64,

@@ -103,7 +103,7 @@ fn module(text: &str) -> Option<String> {
     let known = PACKAGES.iter().find(|(short, _)| *short == package);
     let package = known.map_or(package, |(_, name)| name);
     let path = rest.map_or_else(|| package.to_owned(), |rest| format!("{package}::{rest}"));
-    // A package's own name is longer than its folder's, and the whole path is what users see, and pass back.
+    // The limit applies to the full path, which users read and pass back: a package's own name is the longer one.
     (path.len() <= LONGEST).then_some(path)
 }
 

@@ -16,7 +16,7 @@ pub struct Log {
     pub reverts_in_ms: Option<u64>,
 }
 
-/// What the agent counts and measures.
+/// The metrics of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// In the order of the reference.

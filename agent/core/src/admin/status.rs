@@ -61,7 +61,7 @@ pub struct Modes {
     pub hold_source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_source: Option<String>,
-    /// Why the agent only observes although one of them is set to enforce.
+    /// Why the agent only observes although a capability is set to enforce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// Whether the Node was read; otherwise these are the defaults.
@@ -104,11 +104,11 @@ pub struct ApiServer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
-    /// Whether the agent has the host's directories of CNI plugins.
+    /// Whether the agent has access to the host's directories of CNI plugins.
     pub managed: bool,
     /// Whether the plugin and its entry are in place.
     pub installed: bool,
-    /// The file that has the entry, or why there is none.
+    /// The file with the entry, or why none has it.
     pub detail: Option<String>,
     pub failed: bool,
 }

@@ -63,10 +63,10 @@ impl PodCost {
         self.amount(view, ran_on, gap)
     }
 
-    /// The same for a pod that is gone.
+    /// Applies the last state of a pod that is gone; returns all its remaining costs.
     pub(crate) fn close(&mut self, view: &PodView, runs: &Runs) -> Amount {
-        // Where an app restarts whatever its exit code, the pod ends only by a deletion, also where the kubelet did not
-        // list that.
+        // A pod with an app that restarts after any exit code ends only by a deletion, even if the kubelet did not
+        // list the deletion.
         let is_deleted = view.spec.deleting || view.never_finishes();
         let last_app = completion::last_app_run(runs, &view.spec, &view.plan);
         let last_app = last_app.filter(|_last| is_deleted && is_counted(view));
@@ -143,7 +143,7 @@ impl PodCost {
                 self.run_on = RunOn::Over;
                 ran_on
             }
-            // A sidecar was started again.
+            // A sidecar restarted.
             (RunOn::Over, Apps::Ended(_)) if is_left => {
                 self.run_on = RunOn::Since(view.now);
                 Duration::ZERO
@@ -193,7 +193,7 @@ impl PodCost {
     }
 }
 
-/// Whether the pod has apps and sidecars that usher looks after.
+/// Whether the costs of the pod are counted.
 fn is_counted(view: &PodView) -> bool {
     let is_ours = view.plan.not_ours.is_none() || view.never_finishes();
     view.modes.quit != Mode::Off && is_ours && !view.plan.sidecars.is_empty()
@@ -203,7 +203,7 @@ fn apps(view: &PodView) -> Apps {
     match (&view.progress, view.last_app_end) {
         _ if !is_counted(view) => Apps::Running,
         (_, Some(at)) => Apps::Ended(at),
-        // Its end was not seen.
+        // usher did not observe the end.
         (Progress::Finished { at: None }, None) => Apps::Ended(view.now),
         (Progress::AskKubelet(_), None) => Apps::Unknown,
         _ => Apps::Running,

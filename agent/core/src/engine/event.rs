@@ -67,7 +67,7 @@ pub enum Event {
     /// The kernel features that holds need.
     Kernel(Features),
     /// The plugin announces a pod's network namespace, in which no process is
-    /// yet. The answer is [`crate::Action::Answer`].
+    /// yet. The reply is [`crate::Action::Answer`].
     Sandbox(Request),
     /// The table of this sandbox is installed, or cannot be.
     Armed {

@@ -17,7 +17,7 @@ impl Engine {
         for (uid, tracked) in &mut self.pods {
             let is_new = tracked.spec.is_none();
             let spec = specs.remove(uid);
-            // A kubelet that was just started may list nothing yet: the last listing stays valid while the pod has a cgroup.
+            // A kubelet that has just started may list no pods yet: the last listing stays valid while the pod has a cgroup.
             let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
             if !is_missing {
                 tracked.set_spec(spec);

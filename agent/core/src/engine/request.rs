@@ -1,4 +1,4 @@
-//! Requests of operators about one pod, and the engine's answers.
+//! Requests of operators about one pod, and the engine's replies.
 //!
 //! The engine replies when it has decided, not when a sidecar has exited. A request covers the runs that exist when
 //! it is made, and does not survive a restart of the agent. The pod's timeline records each accepted request.
@@ -61,7 +61,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Refused {
-    /// The agent does not know the pod.
+    /// The pod is not on this node.
     #[error("no such pod on this node")]
     NoPod,
     /// A fact about the pod is not known yet.

@@ -94,7 +94,7 @@ impl Engine {
         wake
     }
 
-    /// What a review of a pod's hold depends on, and the hold; None until the kernel's features are known.
+    /// The input for a review of a pod's hold, and the hold; None until the kernel's features are known.
     pub(super) fn hold_review<'engine>(
         &'engine mut self,
         now: Timestamp,
@@ -228,7 +228,7 @@ pub(super) fn poll_kubelet_later(tracked: &mut Tracked, poll: &mut KubeletPoll, 
     }
 }
 
-/// Polls the kubelet for a pod, less often after each answer that does not help.
+/// Polls the kubelet for a pod, less often after each reply without the missing fact.
 pub(super) fn poll_kubelet(tracked: &mut Tracked, poll: &mut KubeletPoll, now: Timestamp) {
     if tracked.awaits_kubelet.is_some() {
         return;

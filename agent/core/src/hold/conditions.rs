@@ -1,4 +1,4 @@
-//! Facts about a pod on which its hold depends.
+//! Facts about a pod that decide about its hold.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Ports that are released because of the listeners of their sidecar, or because it ended.
 //!
-//! A port that a recipe knows is released by its own listener. A port that a recipe assumes, such as a database
+//! A port that a recipe names is released by its own listener. A port that a recipe assumes, such as a database
 //! proxy's before the engine is known, is released when its sidecar listens elsewhere. A captured port whose
 //! readiness probe does not succeed is released when the proxy has listened for [`PROBE_GRACE`]: without usher its
 //! connections would reach the proxy.

@@ -220,7 +220,7 @@ impl<'engine> HoldReview<'engine> {
     }
 }
 
-/// When a deadline that does not count yet is extended.
+/// When the deadline is extended while no app has started.
 fn half_time(held: &HeldPorts) -> Timestamp {
     held.from + held.deadline.since(held.from) / 2
 }

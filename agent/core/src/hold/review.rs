@@ -1,4 +1,4 @@
-//! What a review of a pod's hold depends on.
+//! The input for a review of a pod's hold.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     settings::{config::OnDeadline, mode::Mode},
 };
 
-/// A pod, and what its hold depends on.
+/// A pod, and the facts that decide about its hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HoldReview<'engine> {
     pub(crate) uid: &'engine PodUid,
@@ -26,7 +26,7 @@ pub(crate) struct HoldReview<'engine> {
 }
 
 impl<'engine> HoldReview<'engine> {
-    /// Why no connection is held in the pod, where that is so.
+    /// Why no connection of the pod is held, if so.
     pub(crate) fn not_held(self, view: &'engine PodView) -> Option<&'engine NotHeld> {
         let why = view.plan.not_held.as_ref();
         why.filter(|why| !(self.by_operator && **why == NotHeld::OptedOut))

@@ -79,7 +79,7 @@ pub(crate) enum HoldPhase {
     Releasing {
         why: Opened,
         held: HeldPorts,
-        /// The hold is decided again afterwards: a table that only counts is replaced by one that holds.
+        /// Afterwards a new hold is decided: a table that only counts is replaced by one that holds.
         rearm: bool,
     },
     Released {
@@ -132,7 +132,7 @@ pub(crate) struct HeldPorts {
     pub(crate) probe_failed: bool,
     /// When the kernel's timeouts are renewed.
     pub(crate) renew: Option<Timestamp>,
-    /// An app has started, so that connections may be held: the deadline is not extended any more.
+    /// An app has started, so that connections may be held: the deadline is no longer extended.
     pub(crate) is_timed: bool,
 }
 
@@ -153,7 +153,7 @@ impl HeldPorts {
             listening: BTreeMap::new(),
             probe_failed: false,
             renew: None,
-            // A table that only counts is not worth a change in the kernel.
+            // The deadline of a table that only counts is never extended.
             is_timed: matches!(table, TableKind::CountOnly),
         }
     }
@@ -162,7 +162,7 @@ impl HeldPorts {
         self.table == TableKind::CountOnly
     }
 
-    /// Why the last ports are released: a probe that failed is reported, also where another sidecar was ready later.
+    /// Why the last ports are released. A failed probe is reported, even if another sidecar was ready later.
     pub(crate) const fn reason(&self, why: Opened) -> Opened {
         match why {
             Opened::Ready if self.probe_failed => Opened::ProbeFailed,

@@ -89,7 +89,7 @@ impl Syn {
     /// Reads a packet, IP header first.
     ///
     /// # Errors
-    /// [`NotASyn`], also for IPv6 with extension headers, which Linux does not put before a SYN by itself.
+    /// [`NotASyn`], also for IPv6 extension headers, which Linux does not send with a SYN by default.
     pub fn parse(packet: &[u8]) -> Result<Self, NotASyn> {
         let truncated = NotASyn::Truncated {
             length: packet.len(),

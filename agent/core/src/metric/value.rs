@@ -106,7 +106,7 @@ pub enum ConfigResult {
     Rejected,
 }
 
-/// A file of the run directory that is replaced as a whole.
+/// A file of the run directory that is replaced atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
 pub enum RunFile {
     #[strum(serialize = "node-annotations.json")]

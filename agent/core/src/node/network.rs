@@ -90,7 +90,7 @@ pub struct Prefix {
     pub length: u8,
 }
 
-/// A text is not an address with a prefix length.
+/// A text that is not an address with a prefix length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid prefix {0:?}: expected ADDRESS/LENGTH")]
 pub struct InvalidPrefix(String);

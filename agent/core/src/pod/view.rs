@@ -17,7 +17,7 @@ pub(crate) struct PodView {
     pub(crate) spec: Arc<Pod>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) progress: Progress,
-    /// When the last app ended, where the pod is finished or being deleted, and the end was seen.
+    /// When the last app ended, where the pod is finished or being deleted, and usher observed the end.
     pub(crate) last_app_end: Option<Timestamp>,
     pub(crate) modes: Modes,
     pub(crate) config: Arc<Config>,

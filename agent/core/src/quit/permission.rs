@@ -52,7 +52,7 @@ impl StepPolicy<'_> {
         if code == ExitCode::ZERO || kills || self.may_spoil {
             return Permission::Granted;
         }
-        // The code is unknown and decides: a restart counts as a failure of a Job.
+        // The unknown code decides whether the sidecar restarts, and a restart counts as a failure of a Job.
         if verdict == Verdict::CodeDecides {
             return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }

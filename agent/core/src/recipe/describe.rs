@@ -117,7 +117,7 @@ mod tests {
 
     type Steps = Vec<(Step, ExitCode, Duration)>;
 
-    /// What the description says of a version, where no flag is set.
+    /// The described steps for a version, where no flag is set.
     fn steps(stretches: &[Stretch<'_>], version: Option<Version>) -> Steps {
         let mut fitting = stretches
             .iter()

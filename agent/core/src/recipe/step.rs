@@ -28,7 +28,7 @@ pub struct Request {
     pub port: u16,
     /// Path and query, beginning with a slash.
     pub path: String,
-    /// Headers whose values only the sidecar knows.
+    /// Headers whose values are in the environment of the sidecar only.
     pub headers: Vec<Header>,
 }
 

@@ -71,7 +71,7 @@ pub struct Known {
     pub on: &'static [Holder],
     /// Its values, or examples of them.
     pub values: &'static [&'static str],
-    /// What counts without it, where that is a value.
+    /// The default, where that is a value.
     pub default: Option<&'static str>,
     /// Its meaning, in a few words.
     pub meaning: &'static str,

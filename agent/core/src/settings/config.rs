@@ -22,7 +22,7 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// A hold shorter than this ends before any sidecar can be ready.
 pub(crate) const SHORTEST_HOLD: Duration = Duration::from_secs(1);
 
-/// What counts for all pods of the node.
+/// The configuration for all pods of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     pub modes: DefaultModes,
@@ -183,7 +183,7 @@ impl Config {
         })
     }
 
-    /// What has to be kept of a pod so that this configuration can be applied.
+    /// The parts of a pod that this configuration reads.
     pub fn reads(&self) -> Reads {
         Reads::of(self.recipes.iter())
     }

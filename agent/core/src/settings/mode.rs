@@ -164,7 +164,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The source for people.
+    /// The source, for people.
     pub fn origin(&self) -> String {
         let source = self.source;
         match self.limit {

@@ -18,7 +18,7 @@ pub(crate) struct Starts {
     pub(super) wanted: Vec<Start>,
     /// The number of runs of the pod that had begun before the request.
     pub(super) first_run: u64,
-    /// Why no start is held any more.
+    /// Why the starts were released.
     pub(super) why: Option<Opened>,
     pub(super) runs: BTreeMap<ContainerId, Progress>,
     /// Containers that were reported as not held.
@@ -44,7 +44,7 @@ impl Starts {
         self.runs.values().filter(held).count()
     }
 
-    /// The pod is ending: none of its starts is held any more.
+    /// Releases all starts of a pod that is ending.
     pub(crate) fn withdraw(&mut self, pod: &PodUid) -> Option<Action> {
         if self.wanted.is_empty() {
             return None;

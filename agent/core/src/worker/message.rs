@@ -83,7 +83,7 @@ pub enum Job {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// The worker takes jobs.
+    /// The worker is ready for jobs.
     Started,
     /// [`Job::Request`] or [`Job::Signal`] is over.
     Attempted {
@@ -141,7 +141,7 @@ pub enum Reply {
 pub struct InvalidMessage(#[from] serde_json::Error);
 
 impl Job {
-    /// How long the worker may take until it replies. None where the reply depends on the pod, or there is none.
+    /// The time limit of the reply. None where the reply depends on the pod, or the job has none.
     pub fn limit(&self) -> Option<Duration> {
         match self {
             Self::Request { timeout, .. } => Some(*timeout + MARGIN),

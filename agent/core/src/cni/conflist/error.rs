@@ -29,7 +29,7 @@ pub enum Error {
     /// A list in a file for one plugin, in which the runtimes ignore `plugins`.
     #[error("a list in a file that is not called .conflist")]
     ListInConf,
-    /// A version of the CNI specification that `usher-cni` does not know.
+    /// A version of the CNI specification that `usher-cni` does not support.
     #[error("{place} is {version:?}, a version that usher-cni does not know")]
     Version { place: String, version: String },
     #[error("no plugin but usher's own")]

@@ -12,7 +12,7 @@ use crate::{
     settings::mode::Mode,
 };
 
-/// Whether the pod is being deleted and all its apps were seen to run and to end, although they would restart otherwise.
+/// Whether the pod is being deleted and usher observed all its apps run and end, although they would restart otherwise.
 pub(in crate::engine) fn has_ended(view: &PodView) -> bool {
     view.modes.quit != Mode::Off
         && view.spec.deleting

@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Releases the stop signals of a pod; None where none waits.
+    /// Releases the stop signals of a pod; None where none is held.
     pub(in crate::engine) fn operator_release_stops(
         &mut self,
         order: &Order,

@@ -14,7 +14,7 @@ use crate::{
     recipe::Reads,
 };
 
-/// The action of a rule that starts the whole pod again
+/// The action of a rule that restarts the whole pod
 /// ([KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)).
 const RESTART_ALL: &str = "RestartAllContainers";
 

@@ -107,7 +107,7 @@ impl From<serde_json::Error> for Unusable {
 }
 
 impl PodStatus {
-    /// Why the pod has ended as a whole, if it has.
+    /// Why the pod has a terminal phase, if it has one.
     fn terminal(&self) -> Option<String> {
         let ended = is_terminal(&self.phase);
         let reason = if self.reason.is_empty() {

@@ -315,7 +315,7 @@ impl Escalation {
         }
     }
 
-    /// Goes on to the next step, if there is one.
+    /// Advances to the next step, if there is one.
     fn advance(&mut self, now: Timestamp) -> Option<Step> {
         self.position += 1;
         self.retries = 0;

@@ -57,7 +57,7 @@ impl Reported {
         });
     }
 
-    /// Forgets the runs that the pod does not keep any more.
+    /// Forgets the runs that the pod no longer keeps.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&ContainerId) -> bool) {
         self.reports.retain(|report| match report {
             Report::Finished

@@ -98,7 +98,7 @@ pub(super) fn may_listen_yet(
     step.purpose == Purpose::Quit && (may_open || retries < REFUSED_RETRIES)
 }
 
-/// Whether a signal ends the sidecar with 0. A process that a script has yet to start does not receive it.
+/// Whether a signal ends the sidecar with 0. A process that a script has not started yet does not receive it.
 fn ends_well(signal: &LadderStep) -> bool {
     let is_to_first = matches!(signal.step, Step::Signal { process: None, .. });
     is_to_first && signal.code == ExitCode::ZERO

@@ -1,7 +1,7 @@
 //! The ports of a database proxy that listens on one for each of its instances, as Google's proxies do.
 //!
 //! An instance listens on its own port (`?port=`), else on the next port after the proxy's own port (`--port`), else on
-//! the next port after the default of its database's engine. Only the proxy knows the engine, so that all defaults are assumed.
+//! the next port after the default of its database's engine. Only the proxy knows the engine, so all defaults are assumed.
 
 use serde::{Deserialize, Deserializer, de::Error};
 

@@ -7,19 +7,19 @@ use crate::base::duration;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Whether the stop signals of a pod's sidecars wait until its apps have ended.
+/// Whether the stop signals of a pod's sidecars are held until its apps have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LingerKind {
-    /// Without a value: they do not wait.
+    /// Without a value they are not held.
     #[default]
     Unset,
     No,
     UntilAppsEnd,
-    /// For at most this long.
+    /// The longest hold.
     For(Duration),
 }
 
-/// Reads the value of an annotation or label.
+/// Parses the value of an annotation or label.
 pub(super) fn read(text: &str) -> Option<LingerKind> {
     match text {
         "true" => Some(LingerKind::UntilAppsEnd),
