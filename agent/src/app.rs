@@ -1,4 +1,4 @@
-//! Wiring: the event loop and the service thread, each with a runtime of its own.
+//! Wiring: the event loop and the service thread, each with its own runtime.
 //!
 //! The event loop ([`crate::event_loop`]) runs on the main thread. The service thread exchanges requests with the
 //! kubelet, the API server and clients, and records decisions. They share nothing but channels ([`channels`]) and
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The publisher is absent where the agent works without an API server.
+/// The reporter of all components. The publisher is None if the agent works without an API server.
 fn reporter(args: &Args) -> (Reporter, Option<EventPublisher>) {
     let metrics = Arc::new(Metrics::new());
     let (events, publisher) = match args.api_server {

@@ -62,7 +62,7 @@ pub(crate) struct Channels {
 /// Sources of events on the node, and the targets of actions.
 #[derive(Debug)]
 pub(crate) struct Edges {
-    /// None where the kernel's features are known.
+    /// The pending probe of the kernel; None if its features are already known.
     pub(crate) kernel: Option<oneshot::Receiver<Features>>,
     pub(crate) discovery: Discovery,
     pub(crate) announcements: mpsc::Receiver<Announcement>,
@@ -242,7 +242,7 @@ impl NodeLoop {
         self.sandboxes.note(event);
         match event {
             Event::Attempted { .. } => {
-                // A pod that is gone may only wait for this outcome.
+                // The engine may have kept a removed pod only for this outcome.
                 self.pods_changed = true;
                 crash_point::reach("answer-due", "");
             }

@@ -22,7 +22,7 @@ use crate::{error_chain::chain, install::removal, run_dir};
 
 /// How long the runtime may still call the plugin for pods that are starting or ending.
 pub const LINGER: Duration = Duration::from_secs(5);
-/// The advice where a place cannot be read.
+/// The advice if a place cannot be read.
 const LOOK: &str = "run this as root on the node itself";
 
 /// Places where usher may have installed files.

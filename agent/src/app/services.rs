@@ -50,7 +50,7 @@ pub(super) struct Services<'args> {
     pub(super) args: &'args Args,
     pub(super) probes: std::net::TcpListener,
     pub(super) http: std::net::TcpListener,
-    /// None where the agent does not install the CNI plugin.
+    /// None if the agent does not install the CNI plugin.
     pub(super) plugin: Option<cni::Settings>,
     /// The chart's preset for this node.
     pub(super) platform: Option<&'static str>,
@@ -59,7 +59,7 @@ pub(super) struct Services<'args> {
     pub(super) reads: watch::Sender<Reads>,
     pub(super) config: ConfigFile,
     pub(super) channels: Channels,
-    /// None where the agent works without an API server.
+    /// None if the agent works without an API server.
     pub(super) publisher: Option<EventPublisher>,
     pub(super) reporter: Reporter,
     pub(super) recorder: RecorderHandle,
@@ -190,7 +190,7 @@ impl Services<'_> {
         }
     }
 
-    /// Removes the startup taint from the Node, where one is configured.
+    /// Removes the startup taint from the Node, if one is configured.
     fn startup_taint(
         &self,
         client: Option<Client>,

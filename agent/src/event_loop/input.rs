@@ -22,7 +22,7 @@ pub(crate) enum Input {
     NodeUnknown,
     Config(Arc<Config>),
     Namespace(String, NamespaceReply),
-    /// The kubelet's pods; None where the request failed.
+    /// The kubelet's pods; None if the request failed.
     Pods(Option<Vec<Pod>>),
     /// A liveness probe of the event loop.
     Ping(oneshot::Sender<()>),

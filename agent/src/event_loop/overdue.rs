@@ -6,7 +6,7 @@ use usher_core::base::time::Timestamp;
 
 use super::NodeLoop;
 
-/// A timer that fires this much later was delayed: on an idle machine it takes a tenth of that.
+/// A timer that fires this late was delayed. On an idle machine a timer has a tenth of this delay.
 const LATE: Duration = Duration::from_millis(10);
 /// The moment before a timer.
 const BEFORE: Duration = Duration::from_nanos(1);

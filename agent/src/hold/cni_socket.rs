@@ -1,7 +1,7 @@
 //! The CNI socket: the plugin announces each pod that has a new network namespace.
 //!
 //! `usher-cni` connects, sends one [`Request`] with a descriptor of the namespace, and waits a bounded time for one
-//! [`Reply`]. A request that takes longer here is processed as well, and its reply is dropped.
+//! [`Reply`]. A request is processed even after that time, and its reply is dropped.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -51,7 +51,7 @@ use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 const SETTLING: Duration = Duration::from_secs(1);
 /// How long a network configuration may be missing before the installation fails. Readiness does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The polling interval without a watch, where inotify instances are exhausted.
+/// The polling interval if inotify instances are exhausted, so that no watch is possible.
 const POLL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use usher_sys::files::directory::Directory;
 
 use crate::telemetry::reporter::Reporter;
 
-/// The file name in error messages and `usher config` where the agent uses the last valid configuration.
+/// The name of the last valid configuration in error messages and `usher config`.
 const LAST_GOOD: &str = "last good configuration";
 
 /// The key of the ConfigMap.
@@ -124,7 +124,7 @@ impl ConfigFile {
         }
     }
 
-    /// Reads the file. None where it is unchanged or invalid.
+    /// Reads the file. None if it is unchanged or invalid.
     fn read(&mut self) -> Option<Arc<Config>> {
         self.save();
         let name = self.path.display().to_string();

@@ -24,7 +24,7 @@ use usher_sys::{
 
 use crate::telemetry::metrics::Metrics;
 
-/// Tries each feature in a network namespace of its own, and reports the missing ones.
+/// Probes each feature in a separate network namespace, and reports the missing ones.
 pub(crate) fn probe(
     bundle_dir: PathBuf,
     metrics: Arc<Metrics>,

@@ -36,9 +36,9 @@ pub(crate) struct Readiness {
     pub(crate) listed: AtomicBool,
     /// The Node's annotations have been received, or the agent works without an API server.
     pub(crate) node_known: AtomicBool,
-    /// The CNI plugin is as the Node's mode needs it, or its installation has failed.
+    /// The CNI plugin meets the needs of the Node's mode, or its installation has failed.
     pub(crate) plugin_settled: AtomicBool,
-    /// Why the CNI plugin is not as the Node's mode needs it; None where it is.
+    /// Why the CNI plugin does not meet the needs of the Node's mode; None if it does.
     plugin: Mutex<Option<String>>,
     /// Notifies one waiting task that a field here, or the Node, may have changed.
     pub(crate) changed: Notify,
@@ -51,7 +51,7 @@ impl Readiness {
         all.iter().all(|so| so.load(Ordering::Acquire))
     }
 
-    /// Sets why the CNI plugin is not as the Node's mode needs it.
+    /// Sets the reason why the CNI plugin does not meet the needs of the Node's mode.
     pub(crate) fn set_plugin(&self, why: Option<String>) {
         *self.plugin.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }

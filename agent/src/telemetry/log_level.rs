@@ -21,7 +21,7 @@ pub(super) type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sy
 
 static LOG_LEVEL: OnceLock<LogLevel> = OnceLock::new();
 
-/// The filter of this process; None where it does not log.
+/// The filter of this process; None if it does not log.
 pub(crate) fn log_level() -> Option<&'static LogLevel> {
     LOG_LEVEL.get()
 }

@@ -239,7 +239,7 @@ fn drop_lists(value: &mut serde_json::Value) {
     }
 }
 
-/// Runs a future on this thread; None when it takes too long.
+/// Runs a future on this thread; None at the time limit.
 fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Option<T>, String> {
     with_runtime(|runtime| {
         runtime.block_on(async { tokio::time::timeout(limit, future).await.ok() })

@@ -39,7 +39,7 @@ pub(crate) enum Then {
     ReplyLate,
 }
 
-/// Serves one request on a thread of its own.
+/// Serves one request on a separate thread.
 pub(crate) fn serve(path: &Path, then: Then) -> JoinHandle<Request> {
     let listener = UnixListener::from(listening(path, 16));
     thread::spawn(move || {

@@ -14,7 +14,7 @@ use usher_sys::files::directory::Directory;
 
 use crate::{backoff::Backoff, error_chain::chain};
 
-/// The polling interval without a watch, where inotify instances are exhausted.
+/// The polling interval if inotify instances are exhausted, so that no watch is possible.
 const POLL: Duration = Duration::from_secs(30);
 
 /// A listener and its file.

@@ -41,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// The last values of a Namespace; None where it was never read.
+    /// The last values of a Namespace; None if it was never read.
     pub(super) fn last_values(&mut self, name: &str) -> Option<NamespaceValues> {
         let values = self.values.get(name).cloned()?;
         self.note_use(name);

@@ -36,12 +36,12 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/v1/pods/{uid}/timeline", get(timeline))
 }
 
-/// A snapshot of the event loop's state; None where it does not reply.
+/// A snapshot of the event loop's state; None if the event loop does not reply.
 pub(super) async fn view(admin: &Admin) -> Option<View> {
     exchange(admin, Input::View).await
 }
 
-/// The event loop's reply to a request; None where it does not reply.
+/// The event loop's reply to a request; None if it does not reply in time.
 async fn exchange<T>(admin: &Admin, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Option<T> {
     let (reply, replied) = oneshot::channel();
     let exchange = async {

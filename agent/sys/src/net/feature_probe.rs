@@ -31,13 +31,13 @@ pub fn release() -> io::Result<String> {
 /// Creates one more inotify instance.
 ///
 /// # Errors
-/// `EMFILE` where the user has reached the limit.
+/// `EMFILE` if the user has reached the limit.
 pub fn inotify() -> io::Result<()> {
     let instance = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC);
     Ok(instance.map(drop)?)
 }
 
-/// A limit of the kernel in `/proc/sys`; None where it cannot be read.
+/// A limit of the kernel in `/proc/sys`; None if it cannot be read.
 pub fn limit(name: &str) -> Option<u64> {
     let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
     text.trim().parse().ok()
@@ -71,7 +71,7 @@ pub fn creatable(directory: &Path) -> io::Result<PathBuf> {
 /// runtime on the thread; takes some milliseconds.
 #[expect(unsafe_code, reason = "fork")]
 pub async fn process() -> io::Result<bool> {
-    // SAFETY: the child makes one system call, which is allowed after a fork whatever other threads do.
+    // SAFETY: the child makes one system call, which is allowed after a fork in a process with other threads.
     let child = match unsafe { fork() }? {
         // SAFETY: it never returns, and runs no code of this program.
         ForkResult::Child => unsafe { libc::_exit(CODE.into()) },

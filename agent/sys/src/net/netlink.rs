@@ -111,7 +111,7 @@ impl Socket {
     /// Opens a socket in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Those of socket(2), setsockopt(2) and connect(2); `EPROTONOSUPPORT` where the kernel lacks the protocol.
+    /// Those of socket(2), setsockopt(2) and connect(2); `EPROTONOSUPPORT` if the kernel lacks the protocol.
     pub(crate) fn open(protocol: Protocol) -> io::Result<Self> {
         let protocol = match protocol {
             Protocol::Netfilter => SockProtocol::NetlinkNetFilter,

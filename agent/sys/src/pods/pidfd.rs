@@ -119,7 +119,7 @@ impl Pidfd {
     /// Sends a signal. After a reap, a process that reuses the pid does not receive it.
     ///
     /// # Errors
-    /// [`Error::Signal`]; [`Error::is_gone`] if the process has ended.
+    /// [`Error::Signal`]; [`Error::is_gone`] if the process has exited.
     #[expect(unsafe_code, reason = "pidfd_send_signal has no wrapper in nix")]
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> Result<(), Error> {
         let signal = signal as i32;
@@ -166,7 +166,7 @@ fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened this descriptor, and no other code knows it. A pidfd is close-on-exec.
+    // SAFETY: the kernel has just opened this descriptor, and no other code has it. A pidfd is close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -193,7 +193,7 @@ enum ExitInfo {
     Unsupported,
 }
 
-/// The wait status of a reaped process, where the kernel keeps it.
+/// The wait status of a reaped process, if the kernel keeps it.
 #[expect(unsafe_code, reason = "an ioctl")]
 fn exit_status(fd: &OwnedFd) -> ExitInfo {
     const { assert!(size_of::<PidfdInfo>() == 64) };

@@ -98,7 +98,7 @@ fn single_configuration_becomes_a_list() {
         assert_eq!(installer.state, installed(list));
         let path = host.conf_dir().join(list);
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);
-        // The file's owner creates it again, first unchanged, then with other settings.
+        // The file's owner creates it again with other settings.
         let other = CONF.replace("bridge", "ptp");
         host.write(name, &other);
         settle(&mut installer, Instant::now());

@@ -26,7 +26,7 @@ fn concurrent_write_is_kept() {
         } else {
             step::become_another(name, text.as_bytes(), LIST_FILE.to_owned(), new)
         };
-        // Changes the file before the first step, and before each step that touches it.
+        // Another process changes the file after the first step, which stages the new text.
         for step in &steps[..1] {
             step.run(&host.conf_dir(), TEMPORARY).unwrap();
         }
