@@ -116,7 +116,7 @@ impl Starts {
         }
     }
 
-    /// Replaces the starts of a pod that are held.
+    /// Sets the starts of a pod that are to be held, and releases its others.
     pub(crate) fn set(&mut self, pod: &PodUid, starts: Vec<Start>) -> Vec<Event> {
         let is_obsolete = |marked: &Marked| {
             marked.key.pod == *pod && !starts.iter().any(|start| start.container == marked.name)
@@ -153,7 +153,7 @@ impl Starts {
         created.iter().flat_map(|id| self.follow(id)).collect()
     }
 
-    /// Replaces the stop signals of a pod that are held.
+    /// Sets the stop signals of a pod that are to be held, and releases its others.
     pub(crate) fn set_stops(&mut self, pod: &PodUid, stops: Vec<Stop>) -> Vec<Event> {
         self.stops.set(&mut self.holder, pod, stops)
     }

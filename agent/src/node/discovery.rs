@@ -55,7 +55,7 @@ pub(crate) struct Discovery {
     living: HashMap<ContainerKey, Living>,
     /// Containers that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
-    /// Network namespaces at the start of each pod's containers, including the sandbox.
+    /// Network namespaces that each pod's containers, including the sandbox, were started in.
     namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
     report: mpsc::Sender<Observation>,
     observations: mpsc::Receiver<Observation>,

@@ -104,7 +104,7 @@ impl Starts {
         events
     }
 
-    /// Pauses the holder, because it breaks the starts of several pods.
+    /// Pauses the holder, because the kernel denies the execs of several pods in a row.
     fn pause(&mut self, pause: Duration, reason: &str) -> Vec<Event> {
         self.holder.pause(pause);
         let mut events = self.holder_ended();

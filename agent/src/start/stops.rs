@@ -27,7 +27,7 @@ pub(super) struct Stops {
     armed: HashMap<ContainerId, Armed>,
 }
 
-/// A container whose stop signal the holder holds. A holder that is restarted receives the order again.
+/// A container whose stop signal is to be held. A restarted holder receives the order again.
 #[derive(Debug)]
 struct Armed {
     pod: PodUid,
@@ -47,7 +47,7 @@ impl Stops {
         }
     }
 
-    /// Replaces the stop signals of a pod that are held.
+    /// Sets the stop signals of a pod that are to be held, and releases its others.
     pub(super) fn set(
         &mut self,
         holder: &mut HolderProcess,

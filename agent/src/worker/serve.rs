@@ -31,7 +31,7 @@ use super::{
 };
 use crate::args::WorkerArgs;
 
-/// One thread for each request, and one for each pod whose table is being changed or is stuck.
+/// One thread for each request, and one for each pod whose table is being changed or whose thread is stuck.
 const THREADS: usize = NODE + 1024;
 /// Virtual size; most pages stay unused.
 const STACK: usize = 512 * 1024;
@@ -246,7 +246,7 @@ impl Server {
     }
 }
 
-/// The reply to an attempt. Without an outcome, the attempt got no thread in time.
+/// The reply to an attempt. Without an outcome, the attempt timed out.
 fn attempted(id: JobId, outcome: Option<Outcome>) -> Option<Reply> {
     let outcome = outcome.unwrap_or(Outcome::TimedOut);
     Some(Reply::Attempted { id, outcome })
