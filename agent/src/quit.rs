@@ -67,7 +67,7 @@ pub(crate) fn prepare(
     Ok(Prepared(socket))
 }
 
-/// Tries one step with a sidecar; None if it has ended. Returns an outcome that needs no job.
+/// Tries one step. `sidecar` is None if it has ended. Returns the event if no job is needed for the outcome.
 pub(crate) fn attempt(
     host: &Host,
     worker: &mut Worker,
@@ -117,7 +117,7 @@ pub(crate) fn attempt(
     Some(Event::Attempted { key, outcome })
 }
 
-/// Sends the request that drains a sidecar; None if it has ended. Returns an outcome that needs no job.
+/// Sends the request that drains a sidecar. The rest is as in [`attempt`].
 pub(crate) fn drain(
     host: &Host,
     worker: &mut Worker,
@@ -165,7 +165,7 @@ fn send(
     Ok(())
 }
 
-/// Queries the version of a container. Returns an event if the container has ended.
+/// Queries the version of a container. Returns the event if the query cannot be sent.
 pub(crate) fn query_version(
     host: &Host,
     worker: &mut Worker,

@@ -15,7 +15,7 @@ impl NodeLoop {
     /// The time just before the engine's next timer, if that timer is overdue. The engine then receives the missed
     /// events with this time, exits first, as if they had arrived in time.
     ///
-    /// Otherwise the order of simultaneous events is random: the engine would report that an exited sidecar still
+    /// Otherwise the order of simultaneous events is random: the engine could report that an exited sidecar still
     /// runs, and try the next step on it.
     pub(super) fn overdue(&self, now: Timestamp) -> Option<Timestamp> {
         let due = self.engine.next_wake()?;
