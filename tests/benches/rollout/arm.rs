@@ -11,6 +11,13 @@ const GRACE: u32 = 60;
 const LINGER: (&str, &str) = ("usher.dev/linger", "true");
 /// The counterpart of `preStop: sleep`.
 const FIXED: (&str, &str) = ("usher.dev/pre-stop", "5s");
+/// Settings of one pod's proxy.
+const PROXY_CONFIG: &str = "proxy.istio.io/config";
+/// What pilot-agent does without a setting, and longer than any app of these works.
+const DRAINS: [&str; 2] = [
+    "terminationDrainDuration: 5s",
+    "terminationDrainDuration: 60s",
+];
 /// Until clients send nothing.
 const AUTO: (&str, &str) = ("usher.dev/pre-stop", "auto");
 
@@ -51,9 +58,15 @@ impl Arm {
         self
     }
 
+    /// The time for which pilot-agent drains after its stop signal.
+    fn drains(mut self, setting: &'static str) -> Self {
+        self.annotations.push((PROXY_CONFIG, setting));
+        self
+    }
+
     fn with_usher(mut self, annotations: &[(&'static str, &'static str)]) -> Self {
         self.is_managed = true;
-        self.annotations = annotations.to_vec();
+        self.annotations.extend(annotations);
         self
     }
 
@@ -93,15 +106,47 @@ impl Arm {
         ]
     }
 
-    /// Metadata and spec of its pods.
-    pub(crate) fn template(&self) -> Value {
+    /// Pods of apps that work on and call a service: the first is plain, and those with usher have a budget.
+    pub(crate) fn calling() -> Vec<Self> {
+        let [short, long] = DRAINS;
+        let title = |of: &str, setting| format!("{of}, {setting}");
+        vec![
+            Self::new("plain", &title("Istio", short), Proxy::Regular).drains(short),
+            Self::new("plain-long", &title("Istio", long), Proxy::Regular).drains(long),
+            Self::new("native", "Istio, native sidecar", Proxy::Native),
+            Self::new("linger", &title("usher, linger", short), Proxy::Regular)
+                .drains(short)
+                .with_usher(&[LINGER]),
+            Self::new("linger-long", &title("usher, linger", long), Proxy::Regular)
+                .drains(long)
+                .with_usher(&[LINGER]),
+        ]
+    }
+
+    /// An app that serves, and ends at once on its stop signal.
+    pub(crate) fn server(&self) -> Value {
         let port = PORT.to_string();
         let mut app = app_container("app", &["--serve", &port, "--term-code", "0"]);
-        app["readinessProbe"] =
-            json!({ "httpGet": { "path": "/", "port": PORT }, "periodSeconds": 1 });
         if self.sleeps {
             app["lifecycle"] = json!({ "preStop": { "sleep": { "seconds": SLEEP } } });
         }
+        app
+    }
+
+    /// A pod without an owner.
+    pub(crate) fn pod(&self, namespace: &str, name: &str, app: Value) -> Value {
+        let mut pod = self.template(app);
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["namespace"] = json!(namespace);
+        pod
+    }
+
+    /// Metadata and spec of its pods. The app serves at [`PORT`].
+    pub(crate) fn template(&self, mut app: Value) -> Value {
+        app["readinessProbe"] =
+            json!({ "httpGet": { "path": "/", "port": PORT }, "periodSeconds": 1 });
         let mut annotations = metadata_annotations(self.proxy);
         annotations.insert("usher.dev/quit".into(), json!(self.is_managed.to_string()));
         for (key, value) in &self.annotations {

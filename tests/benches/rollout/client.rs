@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use usher_cluster::workload::{app_container, pod};
+use usher_cluster::{
+    podlog::last_value,
+    workload::{app_container, pod},
+};
 use usher_tests::wait::found_within;
 
 use crate::{
@@ -84,16 +87,10 @@ impl<'place> Client<'place> {
         let after = after.duration_since(UNIX_EPOCH).unwrap().as_nanos();
         found_within(PATIENCE, &format!("the counts of {}", self.name), || {
             let log = self.log();
-            let line = log.lines().rfind(|line| line.starts_with("app-load "))?;
-            let number = |field: &str| {
-                let mut words = line.split_whitespace();
-                let value = words.find_map(|word| word.strip_prefix(field)?.strip_prefix('='));
-                value?.parse::<u128>().ok()
-            };
-            let small = |field| u32::try_from(number(field)?).ok();
-            (number("unix_ns")? >= after).then_some(Counts {
-                sent: small("sent")?,
-                failed: small("failed")?,
+            let number = |field| last_value(&log, "app-load", field);
+            (last_value::<u128>(&log, "app-load", "unix_ns")? >= after).then_some(Counts {
+                sent: number("sent")?,
+                failed: number("failed")?,
             })
         })
     }

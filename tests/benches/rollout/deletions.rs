@@ -1,6 +1,5 @@
 //! Pods that are deleted one by one. Their apps end at once.
 
-use serde_json::json;
 use usher_tests::record::{Limit, Record, Sample};
 
 use crate::{Effort, arm::Arm, place::Place, watch::Watch};
@@ -49,29 +48,20 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
 
 /// A ready pod of each kind; returns their names.
 fn create(place: &Place, arms: &[&Arm], round: usize) -> Vec<String> {
-    let pods = arms.iter().map(|arm| {
-        let mut pod = arm.template();
-        let name = format!("{}-{round}", arm.name);
-        pod["apiVersion"] = json!("v1");
-        pod["kind"] = json!("Pod");
-        pod["metadata"]["name"] = json!(name);
-        pod["metadata"]["namespace"] = json!(place.namespace);
+    let name = |arm: &&Arm| format!("{}-{round}", arm.name);
+    let names: Vec<String> = arms.iter().map(name).collect();
+    for (arm, name) in arms.iter().zip(&names) {
+        let pod = arm.pod(&place.namespace, name, arm.server());
         place.cluster.apply(&pod).unwrap();
-        name
-    });
-    let pods: Vec<String> = pods.collect();
-    let wait = [
-        "-n",
-        &place.namespace,
-        "wait",
-        "--for=condition=Ready",
-        "--timeout=180s",
-    ];
+    }
+    wait_ready(place, &names);
+    names
+}
+
+pub(crate) fn wait_ready(place: &Place, pods: &[String]) {
+    let wait = ["-n", &place.namespace, "wait", "--for=condition=Ready"];
     let objects: Vec<String> = pods.iter().map(|pod| format!("pod/{pod}")).collect();
     let objects = objects.iter().map(String::as_str);
-    place
-        .cluster
-        .kubectl(&wait.into_iter().chain(objects).collect::<Vec<_>>())
-        .unwrap();
-    pods
+    let args = wait.into_iter().chain(["--timeout=180s"]).chain(objects);
+    place.cluster.kubectl(&args.collect::<Vec<_>>()).unwrap();
 }

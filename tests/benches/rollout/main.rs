@@ -4,6 +4,8 @@
 //!   outside of it: failed requests, and the time of a restart until its last old pod is gone. The app ends at once on SIGTERM.
 //! - From the deletion of a pod until it is gone, where the app ends at once: with Istio's sidecar, with usher, without a
 //!   sidecar, and as a native sidecar.
+//! - Apps that work for 10 s after SIGTERM and call a service through the mesh ten times a second: failed calls, and the time
+//!   until the pod is gone, with Istio's drains of 5 and 60 s, as a native sidecar, and with linger.
 //! - The time of `runc kill` for a container that did not request anything, with usher and without it.
 //!
 //! usher holds no connections of these pods, and manages only the pods that measure usher. Needs a cluster with Istio
@@ -13,7 +15,7 @@
 //! USHER_TEST_CLUSTER=NAME cargo bench -p usher-tests --bench rollout -- [--quick] [--enforce] [--only PART]
 //! ```
 //!
-//! `--enforce` exits with 1 when a budget is exceeded. A PART is `rollouts`, `deletions` or `kill`.
+//! `--enforce` exits with 1 when a budget is exceeded. A PART is `rollouts`, `deletions`, `calls` or `kill`.
 
 #![expect(
     clippy::print_stdout,
@@ -22,6 +24,7 @@
 )]
 
 mod arm;
+mod calls;
 mod client;
 mod deletions;
 mod kill;
@@ -37,6 +40,9 @@ use usher_tests::record::{Record, is_quick};
 
 const ONLY: &str = "--only";
 
+/// For 1,000 calls, also where each takes a tenth longer than its interval.
+const CALLERS: usize = 11;
+
 /// The size of the measurement.
 pub(crate) struct Effort {
     /// Rolling restarts of each kind.
@@ -45,6 +51,8 @@ pub(crate) struct Effort {
     rate: u32,
     /// Deleted pods of each kind.
     deletions: usize,
+    /// Pods of each kind that are deleted at once while their apps work on.
+    callers: usize,
     /// Signals with usher, and without it.
     kills: usize,
 }
@@ -53,12 +61,14 @@ const QUICK: Effort = Effort {
     rollouts: 3,
     rate: 50,
     deletions: 5,
+    callers: CALLERS,
     kills: 100,
 };
 const WHOLE: Effort = Effort {
     rollouts: 20,
     rate: 200,
     deletions: 20,
+    callers: CALLERS,
     kills: 500,
 };
 
@@ -75,6 +85,9 @@ fn main() -> ExitCode {
     place.versions(&mut record);
     if is_wanted("deletions") {
         deletions::measure(&mut record, &place, &effort);
+    }
+    if is_wanted("calls") {
+        calls::measure(&mut record, &place, &effort);
     }
     if is_wanted("rollouts") {
         rollouts::measure(&mut record, &place, &effort);

@@ -127,7 +127,7 @@ impl<'place> Deployment<'place> {
             "spec": {
                 "replicas": PODS,
                 "selector": { "matchLabels": selector },
-                "template": arm.template(),
+                "template": arm.template(arm.server()),
             },
         });
         for object in [service, deployment] {

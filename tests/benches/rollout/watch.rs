@@ -1,6 +1,7 @@
 //! The deletions of pods, with the times of their watch events.
 
 use std::{
+    collections::BTreeMap,
     io::BufReader,
     process::{Child, Stdio},
     sync::mpsc::{self, Receiver},
@@ -50,6 +51,26 @@ impl Watch {
             event["object"]["metadata"]["deletionTimestamp"].is_string()
         });
         self.until(pod, |event| event["type"] == "DELETED") - begun
+    }
+
+    /// The same of several pods, in the order of their names.
+    pub(crate) fn deletions(&self, pods: &[String]) -> BTreeMap<String, Duration> {
+        let end = Instant::now() + LIMIT;
+        let (mut begun, mut took) = (BTreeMap::new(), BTreeMap::new());
+        while took.len() < pods.len() {
+            let left = end.saturating_duration_since(Instant::now());
+            let (at, event) = self.events.recv_timeout(left).unwrap();
+            let object = &event["object"]["metadata"];
+            let name = object["name"].as_str().unwrap_or_default().to_owned();
+            if !pods.contains(&name) || !object["deletionTimestamp"].is_string() {
+                continue;
+            }
+            let begun = *begun.entry(name.clone()).or_insert(at);
+            if event["type"] == "DELETED" {
+                took.insert(name, at - begun);
+            }
+        }
+        took
     }
 
     fn until(&self, pod: &str, fits: impl Fn(&Value) -> bool) -> Instant {

@@ -16,6 +16,8 @@ mod variant;
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 pub use self::{
     completion::complete_jobs,
     control_plane::{ControlPlane, Paused},
@@ -25,6 +27,7 @@ pub use self::{
     variant::{InitCase, Proxy, Variant},
 };
 pub use crate::cluster::istio::{ECHO, NAMESPACE, PEER};
+use crate::workload::app_container;
 
 /// The readiness endpoint of a proxy, from inside its pod.
 pub const READY: &str = "127.0.0.1:15021/healthz/ready";
@@ -32,3 +35,27 @@ pub const READY: &str = "127.0.0.1:15021/healthz/ready";
 pub const QUIT: &str = "127.0.0.1:15020/quitquitquit";
 
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// The container `app`, which serves at this port, reaches the mesh once, works on for some time after its stop signal, and
+/// calls a service in the mesh ten times a second in that time.
+#[must_use]
+pub fn calling_app(port: u16, work: Duration) -> Value {
+    let (port, delay) = (port.to_string(), format!("{}ms", work.as_millis()));
+    app_container(
+        "app",
+        &[
+            "--serve",
+            &port,
+            "--get",
+            PEER,
+            "--retry-for",
+            "60s",
+            "--call-after-term",
+            PEER,
+            "--term-delay",
+            &delay,
+            "--term-code",
+            "0",
+        ],
+    )
+}

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
+    process::{Child, Stdio},
     str::FromStr,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -38,6 +39,52 @@ pub struct Connected {
     pub main_at: SystemTime,
     /// Whether its only attempt succeeded.
     pub succeeded: bool,
+}
+
+/// The requests of an application that works on after its stop signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls {
+    pub sent: u32,
+    pub failed: u32,
+    /// Of the first failure.
+    pub error: Option<String>,
+}
+
+/// None before it has sent the last one.
+pub fn calls(log: &str) -> Option<Calls> {
+    let line = last_line(log, "app-calls ")?;
+    Some(Calls {
+        sent: field(line, "calls")?,
+        failed: field(line, "failed")?,
+        error: line
+            .split_once(" error=")
+            .map(|(_, error)| error.to_owned()),
+    })
+}
+
+/// A value in the last line of a log that starts with this word.
+pub fn last_value<T: FromStr>(log: &str, word: &str, name: &str) -> Option<T> {
+    field(last_line(log, &format!("{word} "))?, name)
+}
+
+/// The output of a container until its end, by `kubectl logs --follow`: it outlives the log files of a deleted pod.
+#[derive(Debug)]
+pub struct Follow(Child);
+
+impl Follow {
+    /// Begins with the first line of the container's current run.
+    pub fn begin(cluster: &Cluster, namespace: &str, pod: &str, container: &str) -> Result<Self> {
+        let follow = ["-n", namespace, "logs", "--follow", pod, "-c", container];
+        let mut kubectl = cluster.kubectl_command();
+        let child = kubectl.args(follow).stdout(Stdio::piped()).spawn();
+        child.map(Self).context("start kubectl logs")
+    }
+
+    /// Waits for the end of the container.
+    pub fn end(self) -> Result<String> {
+        let output = self.0.wait_with_output().context("read kubectl logs")?;
+        String::from_utf8(output.stdout).context("the log is not UTF-8")
+    }
 }
 
 /// None while it runs.
@@ -131,6 +178,10 @@ fn line<'log>(log: &'log str, start: &str) -> Option<&'log str> {
     log.lines().find(|line| line.starts_with(start))
 }
 
+fn last_line<'log>(log: &'log str, start: &str) -> Option<&'log str> {
+    log.lines().rfind(|line| line.starts_with(start))
+}
+
 fn field<T: FromStr>(line: &str, name: &str) -> Option<T> {
     let mut words = line.split_whitespace();
     words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
@@ -170,6 +221,21 @@ mod tests {
             run.unready_at,
             Some(UNIX_EPOCH + Duration::from_nanos(2000))
         );
+    }
+
+    #[test]
+    fn calls_and_the_first_failure_are_read() {
+        let log = "app-term unix_ns=1000\napp-calls unix_ns=2000 calls=98 failed=2 error=Connection refused (os error 111)\n";
+        let refused = Calls {
+            sent: 98,
+            failed: 2,
+            error: Some("Connection refused (os error 111)".into()),
+        };
+        assert_eq!(calls(log), Some(refused));
+        assert_eq!(last_value(log, "app-term", "unix_ns"), Some(1000));
+        assert_eq!(calls("app-term unix_ns=1000\n"), None);
+        let succeeded = calls("app-calls unix_ns=2000 calls=98 failed=0\n").unwrap();
+        assert_eq!((succeeded.failed, succeeded.error), (0, None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
 use serde_json::{Value, json};
 use usher_cluster::{
     mesh,
+    podlog::{self, Follow},
     workload::{self, app_container},
 };
 
@@ -29,15 +30,14 @@ const SIDECAR: &str = "istio-proxy";
 struct Deletion {
     begun: Instant,
     delete: Child,
-    /// `kubectl logs --follow` of the app.
-    log: Child,
+    /// The app's output.
+    log: Follow,
 }
 
 impl Deletion {
     fn begin(lab: &Lab, namespace: &str) -> Self {
-        let follow = ["-n", namespace, "logs", "--follow", "pod", "-c", "app"];
         let delete = ["-n", namespace, "delete", "pod", "pod"];
-        let log = kubectl(lab, &follow);
+        let log = Follow::begin(&lab.cluster, namespace, "pod", "app").unwrap();
         Self {
             begun: Instant::now(),
             delete: kubectl(lab, &delete),
@@ -49,8 +49,7 @@ impl Deletion {
     fn end(mut self) -> (Duration, String) {
         assert!(self.delete.wait().unwrap().success());
         let took = self.begun.elapsed();
-        let output = self.log.wait_with_output().unwrap();
-        (took, String::from_utf8(output.stdout).unwrap())
+        (took, self.log.end().unwrap())
     }
 }
 
@@ -61,22 +60,8 @@ fn kubectl(lab: &Lab, args: &[&str]) -> Child {
 
 /// A pod of an app that works after its SIGTERM, and Istio's sidecar from the real injector.
 fn meshed_pod(namespace: &str, annotations: &[(&str, &str)]) -> Value {
-    let delay = format!("{}s", WORK.as_secs());
-    let args = [
-        "--serve",
-        "8000",
-        "--get",
-        mesh::PEER,
-        "--retry-for",
-        "60s",
-        "--call-after-term",
-        mesh::PEER,
-        "--term-delay",
-        &delay,
-        "--term-code",
-        "0",
-    ];
-    let mut pod = workload::pod("pod", namespace, "Always", &[app_container("app", &args)]);
+    let app = mesh::calling_app(8000, WORK);
+    let mut pod = workload::pod("pod", namespace, "Always", &[app]);
     pod["metadata"]["labels"]["sidecar.istio.io/inject"] = json!("true");
     pod["metadata"]["annotations"] = json!({ "sidecar.istio.io/nativeSidecar": "false" });
     with(pod, GRACE, annotations)
@@ -107,12 +92,10 @@ fn wait_log(lab: &Lab, namespace: &str, text: &str) {
     });
 }
 
-/// A number in the last line of the app's log with this word.
-fn number(log: &str, line: &str, field: &str) -> i128 {
-    let line = log.lines().rfind(|one| one.starts_with(line)).unwrap();
-    let mut fields = line.split_whitespace();
-    let value = fields.find_map(|one| one.strip_prefix(field)?.strip_prefix('='));
-    value.unwrap().parse().unwrap()
+/// The number of calls in the app's log, and of those that failed.
+fn calls(log: &str) -> (u32, u32) {
+    let calls = podlog::calls(log).unwrap();
+    (calls.sent, calls.failed)
 }
 
 #[test]
@@ -139,14 +122,12 @@ fn app_reaches_the_mesh_until_its_end() {
     let exec = exec(&lab, &lingers);
     let [(took, log), (plain_took, plain_log)] = deletions.map(Deletion::end);
 
-    let calls = number(&log, "app-calls", "calls");
-    let failed = number(&log, "app-calls", "failed");
-    let plain_failed = number(&plain_log, "app-calls", "failed");
+    let (sent, failed) = calls(&log);
+    let (plain_sent, plain_failed) = calls(&plain_log);
     eprintln!(
-        "failed with linger: {failed} of {calls} in {took:?}; without: {plain_failed} of {} in {plain_took:?}",
-        number(&plain_log, "app-calls", "calls")
+        "failed with linger: {failed} of {sent} in {took:?}; without: {plain_failed} of {plain_sent} in {plain_took:?}"
     );
-    assert!(calls >= 50, "{log}");
+    assert!(sent >= 50, "{log}");
     assert_eq!(failed, 0, "{log}");
     assert!(plain_failed > 0, "{plain_log}");
     assert!(took < GRACE, "{took:?}");
@@ -154,13 +135,14 @@ fn app_reaches_the_mesh_until_its_end() {
     let reason = released.text("reason");
     assert!(reason.starts_with("no app of the pod runs"), "{reason}");
     let released_at = unix_ns(released.text("timestamp"));
-    assert!(released_at > number(&log, "app-exit", "unix_ns"));
+    let exited_at = podlog::last_value(&log, "app-exit", "unix_ns").unwrap();
+    assert!(released_at > exited_at);
     for decision in ["linger-held", "linger-released"] {
         assert_eq!(lab.count(&plain, decision), 0);
     }
     // Documented: it waits with the stop signal, or fails.
     let executed_at = exec.join().unwrap();
-    assert!(executed_at.is_none_or(|at| at > number(&log, "app-exit", "unix_ns")));
+    assert!(executed_at.is_none_or(|at| at > exited_at));
 }
 
 /// Whether the proxy of the only pod of a namespace closes an inbound connection with its reply.
@@ -345,12 +327,9 @@ fn stop_signal_of_an_app_waits_while_a_client_calls() {
 
     let deletions = [&*called, &*calling].map(|namespace| Deletion::begin(&lab, namespace));
     let [(took, _log), (_took, log)] = deletions.map(Deletion::end);
-    let (calls, failed) = (
-        number(&log, "app-calls", "calls"),
-        number(&log, "app-calls", "failed"),
-    );
-    eprintln!("failed: {failed} of {calls} calls to an app that is deleted, in {took:?}");
-    assert!(calls >= 50, "{log}");
+    let (sent, failed) = calls(&log);
+    eprintln!("failed: {failed} of {sent} calls to an app that is deleted, in {took:?}");
+    assert!(sent >= 50, "{log}");
     assert_eq!(failed, 0, "{log}");
     assert!(WORK < took && took < GRACE, "{took:?}");
     let released = lab.decided(&called, "pre-stop-released");

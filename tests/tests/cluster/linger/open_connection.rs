@@ -7,7 +7,7 @@ use usher_cluster::workload::{
     self, DAPR_PORT, app_container, cloud_sql_proxy_container, dapr_container,
 };
 
-use super::{Deletion, GRACE, number, wait_armed, wait_log, with};
+use super::{Deletion, GRACE, calls, wait_armed, wait_log, with};
 use crate::{
     lab::{self, Lab},
     workload::container_runs,
@@ -60,10 +60,10 @@ fn open_connection_to_the_sidecar_lasts_until_the_end_of_the_app() {
     });
     for ((name, _, _), deletions) in kinds.iter().zip(deletions) {
         let [log, plain_log] = deletions.map(|deletion| deletion.end().1);
-        let [calls, failed] = ["calls", "failed"].map(|field| number(&log, "app-calls", field));
-        let plain_failed = number(&plain_log, "app-calls", "failed");
-        eprintln!("{name}: failed with linger: {failed} of {calls}; without: {plain_failed}");
-        assert!(calls >= 40, "{name}: {log}");
+        let (sent, failed) = calls(&log);
+        let (_sent, plain_failed) = calls(&plain_log);
+        eprintln!("{name}: failed with linger: {failed} of {sent}; without: {plain_failed}");
+        assert!(sent >= 40, "{name}: {log}");
         assert_eq!(failed, 0, "{name}: {log}");
         assert!(plain_failed > 0, "{name}: {plain_log}");
     }
