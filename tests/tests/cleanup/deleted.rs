@@ -61,11 +61,14 @@ fn plugin_stays_where_another_agent_may_follow() {
     if !entered("deleted::plugin_stays_where_another_agent_may_follow") {
         return;
     }
-    let terminations: [(&str, Change<'_>); 3] = [
+    let terminations: [(&str, Change<'_>); 4] = [
         ("an update or a drain", &|_server| {}),
         ("an outage of the API server", &|server| server.away(true)),
         ("a role without the permission", &|server| {
             server.forbid("get daemonsets");
+        }),
+        ("a token that is rejected once", &|server| {
+            server.reject_token_once("get daemonsets");
         }),
     ];
     for (name, change) in terminations {

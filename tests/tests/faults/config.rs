@@ -129,6 +129,19 @@ fn deleted_file_is_rejected_and_the_last_good_one_stays() {
 }
 
 #[test]
+fn agent_that_starts_without_a_file_uses_the_defaults() {
+    let Some(node) = enforcing() else { return };
+    let agent = configured(&node, "excludedNamespaces: [left]\n");
+    agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);
+    agent.kill();
+    node.delete_configuration();
+    let agent = Agent::start(&node);
+    let mut spec = PodSpec::job("left");
+    spec.namespace = "left".to_owned();
+    finish_and_quit(&agent, &node.run(&spec));
+}
+
+#[test]
 fn defaults_and_annotations_tune() {
     let Some(node) = enforcing() else { return };
     let agent = configured(&node, "defaults: {quit: false}\n");

@@ -14,6 +14,9 @@ use crate::{
     ready, ready_on_command, reason, refused, waits,
 };
 
+/// Within this time after the end of the agent, connections that stay held after the deadline are released.
+const LEASE: Duration = Duration::from_secs(20);
+
 fn brief(name: &str) -> PodSpec {
     ready_on_command(name).hold_deadline(slower(Duration::from_secs(2)))
 }
@@ -82,6 +85,19 @@ fn connections_stay_held_after_the_deadline_when_configured() {
     ready(&pod);
     connected(&pod.visit("app"), 1);
     opened(&agent, &pod);
+}
+
+/// The kernel releases the ports when no agent renews their timeout.
+#[test]
+fn hold_that_stays_closed_ends_with_its_lease_without_an_agent() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let pod = node.run(&brief("lease").annotation("usher.dev/on-deadline", "closed"));
+    reason(&agent, "hold-stays-closed", &pod);
+    agent.kill();
+    let lease = left(&pod);
+    assert!(lease <= LEASE, "{lease:?}");
+    refused(&pod.visit("app"));
 }
 
 /// The remaining timeout of the pod's held ports in the kernel.

@@ -97,6 +97,8 @@ struct Situation {
     forbidden: BTreeSet<&'static str>,
     /// The agent's token is invalid.
     unauthorized: bool,
+    /// Verb and resource of the next request of that kind, for which the token is rejected.
+    rejected_once: Option<&'static str>,
     closing: bool,
 }
 
@@ -148,6 +150,7 @@ impl ApiServer {
                 race: None,
                 forbidden: BTreeSet::new(),
                 unauthorized: false,
+                rejected_once: None,
                 closing: false,
             }),
             changed: Condvar::new(),
@@ -230,6 +233,12 @@ impl ApiServer {
     pub fn invalidate_token(&self) {
         self.shared
             .change(|situation| situation.unauthorized = true);
+    }
+
+    /// Rejects the valid token of the next request of this kind, such as `get daemonsets`.
+    pub fn reject_token_once(&self, right: &'static str) {
+        self.shared
+            .change(|situation| situation.rejected_once = Some(right));
     }
 
     /// Changes the agents' DaemonSet. There is none before.

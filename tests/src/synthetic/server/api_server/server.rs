@@ -98,6 +98,12 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
         return failure(401, "Unauthorized");
     }
     let right = asked.right();
+    let rejected = situation
+        .rejected_once
+        .take_if(|rejected| *rejected == right);
+    if rejected.is_some() {
+        return failure(401, "Unauthorized");
+    }
     if situation.forbidden.contains(right.as_str()) {
         let (verb, resource) = right.split_once(' ').unwrap_or_default();
         return no_right(verb, resource);
