@@ -218,7 +218,7 @@ impl<'rig> Binding<'rig> {
 
     fn new(rig: &'rig Rig, kind: &'static str, role: &[&str]) -> Self {
         let binding = Self { rig, kind };
-        binding.delete();
+        rig.cluster.kubectl(&deletion(kind)).unwrap();
         let subject = format!("--serviceaccount={NAMESPACE}:default");
         let create = ["-n", USHER, "create", kind, Self::NAME, &subject];
         rig.cluster.kubectl(&[&create, role].concat()).unwrap();
@@ -227,44 +227,28 @@ impl<'rig> Binding<'rig> {
 
     /// A role in usher's namespace, and the binding to it.
     fn role(rig: &'rig Rig, rules: &[&str]) -> Self {
-        let delete = [
-            "-n",
-            USHER,
-            "delete",
-            "role",
-            Self::NAME,
-            "--ignore-not-found",
-        ];
-        rig.cluster.kubectl(&delete).unwrap();
+        rig.cluster.kubectl(&deletion("role")).unwrap();
         let create = ["-n", USHER, "create", "role", Self::NAME];
         rig.cluster.kubectl(&[&create, rules].concat()).unwrap();
         Self::new(rig, "rolebinding", &["--role", Self::NAME])
-    }
-
-    fn delete(&self) {
-        let delete = [
-            "-n",
-            USHER,
-            "delete",
-            self.kind,
-            Self::NAME,
-            "--ignore-not-found",
-        ];
-        self.rig.cluster.kubectl(&delete).unwrap();
     }
 }
 
 impl Drop for Binding<'_> {
     fn drop(&mut self) {
-        let delete = [
-            "-n",
-            USHER,
-            "delete",
-            self.kind,
-            Self::NAME,
-            "--ignore-not-found",
-        ];
         // During a panic a second panic would hide the first.
-        drop(self.rig.cluster.kubectl(&delete));
+        drop(self.rig.cluster.kubectl(&deletion(self.kind)));
     }
+}
+
+/// Deletes the object of this kind that a [`Binding`] creates, if it exists.
+const fn deletion(kind: &str) -> [&str; 6] {
+    [
+        "-n",
+        USHER,
+        "delete",
+        kind,
+        Binding::NAME,
+        "--ignore-not-found",
+    ]
 }

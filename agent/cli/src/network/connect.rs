@@ -13,11 +13,7 @@ use usher_inspect::{
     text::{printable::clean, table::Table},
 };
 
-use super::{
-    pod_network::{pod_network, refuse_costly_rules},
-    resolve,
-    resolver::Resolver,
-};
+use super::{pod_network::sending_network, resolve, resolver::Resolver};
 use crate::{
     data_source::node::Node,
     failure::Failure,
@@ -71,10 +67,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
                 print_stderr(&clean(gap));
             }
             let exit = exit_of(&connection);
-            match Output::new(global).show(Origin::Node, connection) {
-                Exit::Success => exit,
-                failed => failed,
-            }
+            Output::new(global).show(Origin::Node, connection).and(exit)
         }
         Err(failure) => failure.report(),
     }
@@ -84,10 +77,7 @@ async fn connect(args: &Args, global: &Global) -> Result<Connection, Failure> {
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;
     let effect = "the connection would be the node's";
-    let netns = pod_network(&node, &target, args.host_network, effect)?;
-    if !args.host_network {
-        refuse_costly_rules(&netns, &target.display_name())?;
-    }
+    let netns = sending_network(&node, &target, args.host_network, effect)?;
     let mut connection = Connection {
         pod: target.display_name(),
         uid: target.uid.to_string(),

@@ -27,9 +27,23 @@ pub(crate) fn pod_network(
     Ok(netns)
 }
 
+/// Opens the pod's network namespace to send packets from it: as [`pod_network`], and a pod with costly rules is refused.
+pub(crate) fn sending_network(
+    node: &Node,
+    target: &Target,
+    allow_host: bool,
+    effect: &str,
+) -> Result<Netns, Failure> {
+    let netns = pod_network(node, target, allow_host, effect)?;
+    if !allow_host {
+        refuse_costly_rules(&netns, &target.display_name())?;
+    }
+    Ok(netns)
+}
+
 /// Rejects a pod with costly rules: a packet passes them within the system call that sends it, which cannot be
 /// interrupted.
-pub(crate) fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
+fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
     let cost = netns
         .netlink(Protocol::Netfilter)
         .ok()

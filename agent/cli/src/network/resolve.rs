@@ -8,10 +8,7 @@ use usher_inspect::{
     text::table::Table,
 };
 
-use super::{
-    pod_network::{pod_network, refuse_costly_rules},
-    resolver::Resolver,
-};
+use super::{pod_network::sending_network, resolver::Resolver};
 use crate::{
     data_source::node::Node,
     failure::Failure,
@@ -55,10 +52,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     match resolve(args, global).await {
         Ok(resolution) => {
             let exit = exit_of(&resolution);
-            match Output::new(global).show(Origin::Node, resolution) {
-                Exit::Success => exit,
-                failed => failed,
-            }
+            Output::new(global).show(Origin::Node, resolution).and(exit)
         }
         Err(failure) => failure.report(),
     }
@@ -68,10 +62,7 @@ async fn resolve(args: &Args, global: &Global) -> Result<Resolution, Failure> {
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;
     let effect = "the queries would be the node's";
-    let netns = pod_network(&node, &target, args.host_network, effect)?;
-    if !args.host_network {
-        refuse_costly_rules(&netns, &target.display_name())?;
-    }
+    let netns = sending_network(&node, &target, args.host_network, effect)?;
     let resolver = Resolver::new(&node, &target, &netns, &args.server);
     resolver.resolve(&args.name, args.timeout).await
 }

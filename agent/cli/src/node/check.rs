@@ -86,10 +86,9 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         Exit::Problem
     };
     let is_short = args.problems;
-    match Output::new(global).show(from, filtered(checks, is_short)) {
-        Exit::Success => exit,
-        failed => failed,
-    }
+    Output::new(global)
+        .show(from, filtered(checks, is_short))
+        .and(exit)
 }
 
 impl Args {

@@ -59,10 +59,9 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
         return exit;
     }
     let brief = args.brief;
-    match Output::new(global).show(from, Shown { status, brief }) {
-        Exit::Success => exit,
-        failed => failed,
-    }
+    Output::new(global)
+        .show(from, Shown { status, brief })
+        .and(exit)
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {

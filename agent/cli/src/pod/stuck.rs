@@ -69,10 +69,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
                 (true, true) => Exit::Success,
                 (true, false) => Exit::Unavailable,
             };
-            match Output::new(global).show(origin, pods) {
-                Exit::Success => exit,
-                failed => failed,
-            }
+            Output::new(global).show(origin, pods).and(exit)
         }
         Err(error) => error.report(),
     }

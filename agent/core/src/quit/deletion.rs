@@ -127,15 +127,7 @@ impl Termination<'_> {
         if run.state != RunState::Running {
             return;
         }
-        let candidate = SidecarRun {
-            name: &sidecar.name,
-            run: id,
-            since: run.since,
-            executed_at: run.executed_at,
-            listens_since: run.listens_since,
-            ladder,
-            timings: &view.config.ladder,
-        };
+        let candidate = SidecarRun::new(sidecar, (id, run), ladder, &view.config.ladder);
         let (escalation, _restarts_too_often) = quit.escalation(view.now, candidate);
         let progress = self.take_steps(sidecar, candidate, escalation, None, actions);
         if matches!(progress, Progress::GaveUp(_)) {

@@ -20,6 +20,8 @@ pub(crate) use self::{
 use crate::{
     base::{id::ContainerId, time::Timestamp},
     decision::GaveUp,
+    plan::Sidecar,
+    pod::state::runs::Run,
     quit::outcome::Outcome,
     recipe::{LadderStep, step::Step},
     settings::config::Ladder,
@@ -74,6 +76,26 @@ pub(crate) struct SidecarRun<'plan> {
     pub(crate) listens_since: Option<Timestamp>,
     pub(crate) ladder: &'plan [LadderStep],
     pub(crate) timings: &'plan Ladder,
+}
+
+impl<'plan> SidecarRun<'plan> {
+    /// The newest run of a sidecar, which takes the steps of `ladder`.
+    pub(crate) fn new(
+        sidecar: &'plan Sidecar,
+        (id, run): (&'plan ContainerId, &Run),
+        ladder: &'plan [LadderStep],
+        timings: &'plan Ladder,
+    ) -> Self {
+        Self {
+            name: &sidecar.name,
+            run: id,
+            since: run.since,
+            executed_at: run.executed_at,
+            listens_since: run.listens_since,
+            ladder,
+            timings,
+        }
+    }
 }
 
 /// The next action for a sidecar.

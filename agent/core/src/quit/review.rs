@@ -168,15 +168,8 @@ impl Termination<'_> {
             if run.state != RunState::Running {
                 continue;
             }
-            let candidate = SidecarRun {
-                name: &sidecar.name,
-                run: id,
-                since: run.since,
-                executed_at: run.executed_at,
-                listens_since: run.listens_since,
-                ladder: &sidecar.ladder,
-                timings: &view.config.ladder,
-            };
+            let candidate =
+                SidecarRun::new(sidecar, (id, run), &sidecar.ladder, &view.config.ladder);
             let (escalation, restarts_too_often) = quit.escalation(view.now, candidate);
             if restarts_too_often {
                 let reason = GaveUp::ComesBack;

@@ -17,10 +17,7 @@ use super::Args;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::{
-        listener::listeners,
-        pod_network::{pod_network, refuse_costly_rules},
-    },
+    network::{listener::listeners, pod_network::sending_network},
 };
 
 /// Number of listening ports that an error names.
@@ -40,10 +37,7 @@ impl Destination {
     pub(super) fn new(args: &Args, node: &Node, target: &Target) -> Result<Self, Failure> {
         let pod = target.display_name();
         let effect = "the request would reach the ports of the node";
-        let netns = pod_network(node, target, args.host_network, effect)?;
-        if !args.host_network {
-            refuse_costly_rules(&netns, &pod)?;
-        }
+        let netns = sending_network(node, target, args.host_network, effect)?;
         let addresses = match args.url.host() {
             Host::Localhost => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
             Host::Address(address) => {

@@ -16,7 +16,7 @@ use usher_sys::net::tcp;
 
 use crate::{
     data_source::node::{Node, Target},
-    network::pod_network::{pod_network, refuse_costly_rules},
+    network::pod_network::sending_network,
 };
 
 /// Envoy's default admin port in Istio's sidecar.
@@ -38,8 +38,7 @@ pub(super) async fn query(
     containers.find(|one| one.name.as_deref() == Some(PROXY))?;
     let listens = |one: &Socket| one.state == State::Listen && one.local.port() == ADMIN_PORT;
     sockets?.iter().find(|socket| listens(socket))?;
-    let netns = pod_network(node, target, false, "the request would reach the node").ok()?;
-    refuse_costly_rules(&netns, &target.display_name()).ok()?;
+    let netns = sending_network(node, target, false, "the request would reach the node").ok()?;
     let socket = netns.tcp_socket(AddressFamily::Inet).ok()?;
     let exchange = async {
         let address = Ipv4Addr::LOCALHOST.into();
