@@ -1,9 +1,10 @@
 //! The agent's side of the worker: jobs and their replies, deadlines, and the quarantine.
 
+mod reply;
+mod unsent;
+
 use std::{
     collections::{BTreeMap, VecDeque},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,13 +23,10 @@ use usher_core::{
         quarantine::Quarantine,
     },
 };
-use usher_sys::{
-    net::netns::Netns,
-    pods::container::Init,
-    process::child::{ChildProcess, Launch},
-    seqpacket,
-};
+use usher_sys::process::child::{ChildProcess, Launch};
 
+pub(crate) use self::unsent::Descriptor;
+use self::unsent::{Unsent, send_first};
 use super::pending::{Pending, PendingJobs, Purpose};
 use crate::telemetry::reporter::Reporter;
 
@@ -36,14 +34,6 @@ use crate::telemetry::reporter::Reporter;
 const MAX_JOBS: usize = 4096;
 /// How late a reply of the worker may be. The worker reports a stuck job before.
 const LATE: Duration = Duration::from_secs(2);
-
-/// A descriptor of a job.
-#[derive(Debug)]
-pub(crate) enum Descriptor {
-    Init(Arc<Init>),
-    Netns(Arc<Netns>),
-    Socket(OwnedFd),
-}
 
 /// A message of the worker, or its end.
 #[derive(Debug)]
@@ -53,12 +43,6 @@ pub(crate) enum News {
     Readopted(SandboxId, Result<bool, String>),
     /// The worker has ended. Its successor must adopt every table.
     Ended,
-}
-
-#[derive(Debug)]
-struct Unsent {
-    message: Vec<u8>,
-    descriptors: Vec<Descriptor>,
 }
 
 #[derive(Debug)]
@@ -227,85 +211,6 @@ impl Worker {
         }
     }
 
-    fn received(&mut self, reply: Reply) {
-        match reply {
-            Reply::Started => {}
-            Reply::Attempted { id, outcome } => match self.jobs.take(id) {
-                Some(Purpose::Attempt(key)) => self.event(Event::Attempted { key, outcome }),
-                Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
-                _ => {}
-            },
-            Reply::Answered { id, body } => {
-                if let Some(Purpose::QueryVersion(key)) = self.jobs.take(id) {
-                    self.event(Event::VersionAnswered { key, body });
-                }
-            }
-            Reply::TrafficSampled { id, sample } => {
-                if let Some(Purpose::SampleTraffic(key)) = self.jobs.take(id) {
-                    self.event(Event::TrafficSampled { key, sample });
-                }
-            }
-            Reply::Armed { id, result } => {
-                if let Some(Purpose::Arm(sandbox)) = self.jobs.take(id) {
-                    self.event(Event::Armed { sandbox, result });
-                }
-            }
-            Reply::Adopted { id, result } => match self.jobs.take(id) {
-                Some(Purpose::Look(key, sandbox)) => match result {
-                    Ok(remains) => self.event(Event::Found {
-                        key,
-                        sandbox,
-                        remains,
-                    }),
-                    Err(error) => {
-                        tracing::warn!(error, uid = %key.pod, "could not read a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
-                        self.event(Event::NotFound { key });
-                    }
-                },
-                Some(Purpose::Readopt(sandbox)) => {
-                    let is_there = result.map(|remains| remains.is_some());
-                    self.news.push_back(News::Readopted(sandbox, is_there));
-                }
-                _ => {}
-            },
-            Reply::ProbeSucceeded { id } => {
-                if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.take(id) {
-                    self.event(Event::Ready { sandbox, probe });
-                }
-            }
-            Reply::Done { id } => drop(self.jobs.take(id)),
-            Reply::Opened { sandbox, result } => {
-                self.jobs.remove_all(|purpose| purpose.is_hold_of(&sandbox));
-                self.event(Event::Opened { sandbox, result });
-            }
-            Reply::Late { netns, is_change } => self.late(netns, is_change),
-            Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
-            Reply::Recovered { netns } => self.quarantine.recovered(self.now(), netns),
-        }
-    }
-
-    fn late(&mut self, netns: NetnsId, is_change: bool) {
-        let failed = match is_change {
-            true => self.fail_all(
-                |pending| pending.netns == netns && pending.purpose.is_change(),
-                "an earlier system call in the pod's network namespace did not return in time",
-            ),
-            // A late request has a reply of its own.
-            false => 1,
-        };
-        self.reporter.metrics.late_jobs.inc_by(failed);
-    }
-
-    fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {
-        let is_new = self.quarantine.begin(self.now(), netns, trouble);
-        if let Some(subject) = self.subjects.get(&netns).filter(|_| is_new) {
-            let subject = subject.clone();
-            self.event(Event::Quarantined { subject, trouble });
-        }
-        let why = trouble.to_string();
-        self.fail_all(|pending| pending.netns == netns, &why);
-    }
-
     fn ended(&mut self, reason: &str) {
         tracing::error!(
             reason,
@@ -355,37 +260,6 @@ impl Worker {
 
     fn now(&self) -> Timestamp {
         Timestamp::new(self.started.elapsed())
-    }
-}
-
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Init(init) => init.pidfd.as_fd(),
-            Self::Netns(netns) => netns.as_fd(),
-            Self::Socket(fd) => fd.as_fd(),
-        }
-    }
-}
-
-impl Unsent {
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.descriptors.iter().map(AsFd::as_fd).collect()
-    }
-}
-
-/// Sends a message once the socket has room.
-async fn send_first(
-    socket: &seqpacket::Connection,
-    first: Option<&Unsent>,
-) -> Result<(), seqpacket::Error> {
-    match first {
-        None => std::future::pending().await,
-        Some(first) => {
-            socket
-                .send_when_ready(&first.message, &first.descriptors())
-                .await
-        }
     }
 }
 

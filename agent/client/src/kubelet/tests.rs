@@ -1,10 +1,11 @@
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     thread,
 };
 
 use clap::Parser;
+use usher_core::metric::value::KubeletResult;
 
 use super::*;
 use crate::error_chain::chain;

@@ -1,5 +1,7 @@
 //! Checks of the node's agent, from its own report, and of tables that remain in pods without an agent.
 
+mod counted;
+
 use std::time::Duration;
 
 use usher_core::{
@@ -7,6 +9,7 @@ use usher_core::{
     settings::mode::{Limit, Mode},
 };
 
+use self::counted::{events, failures, holder, quarantine, settings, worker};
 use super::{Check, Question};
 
 questions! {
@@ -204,68 +207,6 @@ fn modes(modes: &[(&'static str, Mode, Option<Duration>)], limit: Option<Limit>)
     }
 }
 
-fn settings(samples: &[Sample]) -> Check {
-    let is = sum(samples, "usher_config_valid", &[]) > 0.0;
-    if is {
-        let readings = sum(samples, "usher_config_reloads_total", &[("result", "ok")]);
-        return SETTINGS.ok(format!("read {readings} times"));
-    }
-    SETTINGS.failed(
-        "the agent rejected the file",
-        "see node-configuration for file, line and key; the agent reloads the corrected file",
-    )
-}
-
-fn worker(samples: &[Sample]) -> Check {
-    let exits = sum(samples, "usher_worker_exits_total", &[]);
-    let is_up = sum(samples, "usher_worker_up", &[]) > 0.0;
-    let mend = "kubectl logs -n usher ds/usher -c agent | grep worker; the kernel ends it at a low memory limit: resources.limits.memory";
-    match (is_up, exits > 0.0) {
-        (true, false) => WORKER.ok("running"),
-        (true, true) => WORKER.warning(format!("ended {exits} times, and runs now"), mend),
-        (false, _) => WORKER.failed(format!("not running; ended {exits} times"), mend),
-    }
-}
-
-fn quarantine(samples: &[Sample]) -> Check {
-    match sum(samples, "usher_quarantined_pods", &[]) {
-        0.0 => QUARANTINE.ok("none"),
-        pods => QUARANTINE.warning(
-            format!("{pods} pods"),
-            "kubectl get events -A --field-selector reason=PodQuarantined names them",
-        ),
-    }
-}
-
-fn holder(samples: &[Sample]) -> Check {
-    let restarts = sum(samples, "usher_holder_exits_total", &[]);
-    let is_up = sum(samples, "usher_holder_up", &[]) > 0.0;
-    let is_supported = sum(samples, "usher_start_supported", &[]) > 0.0;
-    let denied = sum(samples, "usher_start_denied_execs_total", &[]);
-    if denied > 0.0 {
-        let state = if is_supported {
-            "starts are held"
-        } else {
-            "starts are not held until the agent retries"
-        };
-        return HOLDER.warning(
-            format!("the kernel denied {denied} execs, because it could not open their programs for usher; {state}"),
-            "kubectl logs -n usher ds/usher -c agent | grep 'denied an exec'; see docs/start.md#denied-execs",
-        );
-    }
-    if !is_supported {
-        return HOLDER.skipped("starts cannot be held here: see kernel-fanotify and node-bundles");
-    }
-    match (is_up, restarts > 0.0) {
-        (true, false) => HOLDER.ok("running"),
-        (false, false) => HOLDER.ok("not running: it starts for the first pod that needs it"),
-        (_, true) => HOLDER.warning(
-            format!("ended {restarts} times; running now: {is_up}"),
-            "kubectl logs -n usher ds/usher -c agent | grep holder; the kernel ends it at a low memory limit: resources.limits.memory",
-        ),
-    }
-}
-
 fn list(agent: &Agent) -> Check {
     let failed = sum(&agent.samples, "usher_kubelet_requests_total", &[])
         - sum(
@@ -311,72 +252,6 @@ fn namespaces(agent: &Agent) -> Check {
     }
     let requests = sum(&agent.samples, "usher_namespace_requests_total", &[]);
     NAMESPACES.ok(format!("{requests} requests"))
-}
-
-fn events(samples: &[Sample]) -> Check {
-    let of = |result| sum(samples, "usher_events_total", &[("result", result)]);
-    let (sent, dropped, failed) = (of("sent"), of("dropped"), of("failed"));
-    let saw = format!("{sent} sent, {dropped} dropped, {failed} failed");
-    if failed > sent {
-        return EVENTS.warning(
-            saw,
-            "kubectl auth can-i create events.events.k8s.io --as system:serviceaccount:usher:usher",
-        );
-    }
-    EVENTS.ok(saw)
-}
-
-/// A failure, its metric, and the labels.
-type Counted<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
-
-fn failures(samples: &[Sample]) -> Check {
-    let counted: [Counted<'_>; 8] = [
-        (
-            "sidecars given up",
-            "usher_decisions_total",
-            &[("decision", "gave-up")],
-        ),
-        (
-            "holds failed",
-            "usher_decisions_total",
-            &[("decision", "hold-failed")],
-        ),
-        (
-            "starts missed",
-            "usher_decisions_total",
-            &[("decision", "start-missed")],
-        ),
-        (
-            "attempts failed",
-            "usher_quit_attempts_total",
-            &[("result", "failed")],
-        ),
-        (
-            "pods or processes not inspected",
-            "usher_discovery_errors_total",
-            &[],
-        ),
-        (
-            "pods of the kubelet skipped",
-            "usher_kubelet_skipped_pods_total",
-            &[],
-        ),
-        ("timeline not written", "usher_timeline_errors_total", &[]),
-        ("log lines dropped", "usher_log_lines_dropped_total", &[]),
-    ];
-    let counted = counted.map(|(what, name, labels)| (what, sum(samples, name, labels)));
-    let there: Vec<String> = counted
-        .iter()
-        .filter(|(_, count)| *count > 0.0)
-        .map(|(what, count)| format!("{count} {what}"))
-        .collect();
-    if there.is_empty() {
-        return FAILURES.ok("nothing");
-    }
-    FAILURES.warning(
-        there.join(", "),
-        "usher pods, then usher explain POD; usher metrics errors and docs/metrics.md have the details",
-    )
 }
 
 fn tables(tables: &Result<Vec<String>, String>) -> Check {

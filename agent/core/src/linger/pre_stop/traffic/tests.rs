@@ -160,7 +160,7 @@ fn only_clients_count() {
 }
 
 #[test]
-fn probe_is_told_apart_from_a_client_on_the_node() {
+fn probe_differs_from_a_client_on_the_node() {
     let mut pod = Pod::with(&[]);
     for address in ["10.0.0.1:40000", "169.254.7.127:40000", "[fe80::1]:40000"] {
         let probe = inbound(1, address, 100);

@@ -1,0 +1,91 @@
+//! The replies of the worker, as events of the engine.
+
+use usher_core::{
+    Event,
+    base::id::NetnsId,
+    worker::{Trouble, message::Reply},
+};
+
+use super::{News, Worker};
+use crate::worker::pending::Purpose;
+
+impl Worker {
+    pub(super) fn received(&mut self, reply: Reply) {
+        match reply {
+            Reply::Started => {}
+            Reply::Attempted { id, outcome } => match self.jobs.take(id) {
+                Some(Purpose::Attempt(key)) => self.event(Event::Attempted { key, outcome }),
+                Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
+                _ => {}
+            },
+            Reply::Answered { id, body } => {
+                if let Some(Purpose::QueryVersion(key)) = self.jobs.take(id) {
+                    self.event(Event::VersionAnswered { key, body });
+                }
+            }
+            Reply::TrafficSampled { id, sample } => {
+                if let Some(Purpose::SampleTraffic(key)) = self.jobs.take(id) {
+                    self.event(Event::TrafficSampled { key, sample });
+                }
+            }
+            Reply::Armed { id, result } => {
+                if let Some(Purpose::Arm(sandbox)) = self.jobs.take(id) {
+                    self.event(Event::Armed { sandbox, result });
+                }
+            }
+            Reply::Adopted { id, result } => match self.jobs.take(id) {
+                Some(Purpose::Look(key, sandbox)) => match result {
+                    Ok(remains) => self.event(Event::Found {
+                        key,
+                        sandbox,
+                        remains,
+                    }),
+                    Err(error) => {
+                        tracing::warn!(error, uid = %key.pod, "could not read a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
+                        self.event(Event::NotFound { key });
+                    }
+                },
+                Some(Purpose::Readopt(sandbox)) => {
+                    let is_there = result.map(|remains| remains.is_some());
+                    self.news.push_back(News::Readopted(sandbox, is_there));
+                }
+                _ => {}
+            },
+            Reply::ProbeSucceeded { id } => {
+                if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.take(id) {
+                    self.event(Event::Ready { sandbox, probe });
+                }
+            }
+            Reply::Done { id } => drop(self.jobs.take(id)),
+            Reply::Opened { sandbox, result } => {
+                self.jobs.remove_all(|purpose| purpose.is_hold_of(&sandbox));
+                self.event(Event::Opened { sandbox, result });
+            }
+            Reply::Late { netns, is_change } => self.late(netns, is_change),
+            Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
+            Reply::Recovered { netns } => self.quarantine.recovered(self.now(), netns),
+        }
+    }
+
+    fn late(&mut self, netns: NetnsId, is_change: bool) {
+        let failed = match is_change {
+            true => self.fail_all(
+                |pending| pending.netns == netns && pending.purpose.is_change(),
+                "an earlier system call in the pod's network namespace did not return in time",
+            ),
+            // A late request has a reply of its own.
+            false => 1,
+        };
+        self.reporter.metrics.late_jobs.inc_by(failed);
+    }
+
+    fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {
+        let is_new = self.quarantine.begin(self.now(), netns, trouble);
+        if let Some(subject) = self.subjects.get(&netns).filter(|_| is_new) {
+            let subject = subject.clone();
+            self.event(Event::Quarantined { subject, trouble });
+        }
+        let why = trouble.to_string();
+        self.fail_all(|pending| pending.netns == netns, &why);
+    }
+}
