@@ -56,13 +56,18 @@ fn factor() -> u32 {
 /// # Panics
 ///
 /// If it returns none within `limit`.
-pub fn found_within<T>(limit: Duration, what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+pub fn found_within<T>(limit: Duration, what: &str, check: impl FnMut() -> Option<T>) -> T {
+    poll_within(limit, check).unwrap_or_else(|| panic!("timed out waiting for {what}"))
+}
+
+/// The same, or None if it returns none within `limit`, for a test that has more to report then.
+pub fn poll_within<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
-        if let Some(found) = check() {
+        let found = check();
+        if found.is_some() || Instant::now() >= end {
             return found;
         }
-        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::sleep(LOOK);
     }
 }

@@ -9,11 +9,11 @@ mod check;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    thread,
     time::{Duration, Instant},
 };
 
 use usher_cluster::image::catalog::APP;
+use usher_tests::wait::poll_within;
 
 use self::{
     acts::Acts,
@@ -95,10 +95,9 @@ fn pods_from_the_field() {
         .iter()
         .map(|case| (&case.case[..], Acts::new(case)))
         .collect();
-    for round in 0.. {
-        if pending.is_empty() || begun.elapsed() >= PATIENCE {
-            break;
-        }
+    let mut round = 0;
+    let all = poll_within(PATIENCE, || {
+        round += 1;
         let observed = Observed::of(lab, &namespace);
         for (number, case) in cases.iter().enumerate() {
             // An explanation takes seconds on a busy node, and would delay the acts of other cases.
@@ -118,9 +117,9 @@ fn pods_from_the_field() {
                 Err(why) => *state = why,
             }
         }
-        thread::sleep(Duration::from_millis(200));
-    }
-    assert!(pending.is_empty(), "{pending:#?}");
+        pending.is_empty().then_some(())
+    });
+    assert!(all.is_some(), "{pending:#?}");
     let (status, code) = exec_usher(lab, &["status"]);
     assert_eq!(code, Some(0), "{status}");
 }

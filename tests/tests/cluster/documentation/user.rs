@@ -6,21 +6,24 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 use usher_cluster::workload::app_container;
-use usher_tests::synthetic::program;
+use usher_tests::{synthetic::program, wait::poll_within};
 
 use super::{
     ROOT,
     page::{Shown, blocks, is_exception},
 };
-use crate::lab::{Lab, USHER};
+use crate::lab::{Lab, PATIENCE, USHER};
 
 const EXAMPLE: &str = "deploy/examples/job.yaml";
+/// The timeout of a command, in seconds.
+const TIMEOUT: &str = "180";
 /// Lines of kubectl about a command that failed.
 const FAILURES: [&str; 3] = ["error:", "Error from server", "Unable to "];
 
@@ -126,7 +129,7 @@ impl<'lab> User<'lab> {
         let path = std::env::var("PATH").unwrap();
         let bin = self.folder.path().join("bin");
         let output = Command::new("timeout")
-            .args(["60", "bash", "-o", "pipefail", "-c", script])
+            .args([TIMEOUT, "bash", "-o", "pipefail", "-c", script])
             .current_dir(self.folder.path())
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("KUBECONFIG", self.lab.cluster.kubeconfig())
@@ -193,18 +196,16 @@ impl<'lab> User<'lab> {
             expected.iter().all(|line| lines.contains(line))
         };
         let mut last = ran;
-        // kubectl may show a change some time later.
-        for _ in 0..60 {
-            if is_shown(&last) || !command.starts_with("kubectl get") {
-                break;
+        // A list shows it some time later.
+        let is_list = command.starts_with("kubectl get");
+        let limit = if is_list { PATIENCE } else { Duration::ZERO };
+        let shown = poll_within(limit, || {
+            if is_list && !is_shown(&last) {
+                last = self.run(script);
             }
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            last = self.run(script);
-        }
-        if is_shown(&last) {
-            return Ok(());
-        }
-        Err(format!("expected {expected:#?}\n  printed {}", last.stdout))
+            is_shown(&last).then_some(())
+        });
+        shown.ok_or_else(|| format!("expected {expected:#?}\n  printed {}", last.stdout))
     }
 
     /// As after the installation: without annotations of the node.
