@@ -16,8 +16,9 @@ use usher_cluster::{
 use usher_tests::wait::found_within;
 
 use crate::{
-    lab::{self, Lab, SOON, until},
+    lab::{self, Lab, PATIENCE, SOON, until},
     load,
+    workload::{add_gate, open_gate, pods},
 };
 
 /// The duration in seconds; a pipeline has time for a few, a person for five minutes.
@@ -28,8 +29,6 @@ const SHORT: u64 = 20;
 const BEFORE: usize = 20;
 const DURING: usize = 16;
 const ISTIO: usize = 2;
-/// The run time of the first app: until all of them run, and the server is gone.
-const LEAD: Duration = Duration::from_secs(25);
 /// The permitted growth of the agent.
 const GROWTH_KIB: u64 = 8 * 1024;
 
@@ -107,10 +106,10 @@ fn outage() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Jobs with apps that exit one after the other, the last one when the outage is over.
+/// Jobs with apps that exit one after the other from the opening of their gates on, the last one when the outage is over.
 fn staggered(namespace: &str, many: usize, istio: usize, outage: Duration) -> Vec<Value> {
     let step = outage / u32::try_from(many).unwrap();
-    let lasts = |number: usize| LEAD + step * u32::try_from(number + 1).unwrap();
+    let lasts = |number: usize| step * u32::try_from(number + 1).unwrap();
     let light = |number| load::light_job(namespace, &format!("job-{number}"), lasts(number));
     let mut jobs: Vec<Value> = (0..many).map(light).collect();
     for job in jobs.iter_mut().rev().take(istio) {
@@ -120,7 +119,23 @@ fn staggered(namespace: &str, many: usize, istio: usize, outage: Duration) -> Ve
             json!(["--run-for", pod["spec"]["containers"][0]["args"][3]]);
         pod["spec"]["containers"][1] = istio_proxy_container();
     }
+    for job in &mut jobs {
+        add_gate(&mut job["spec"]["template"]["spec"]);
+    }
     jobs
+}
+
+/// Waits until all containers of these pods run.
+fn all_run(lab: &Lab, namespace: &str, many: usize) -> Vec<Value> {
+    load::pods_run(lab, namespace, many, PATIENCE);
+    pods(lab, namespace)
+}
+
+fn names(pods: &[Value]) -> Vec<String> {
+    let names = pods.iter().map(|pod| &pod["metadata"]["name"]);
+    names
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// Waits for the exit of every sidecar of a namespace, for longer than the outage lasts.
@@ -143,18 +158,17 @@ fn sidecars_are_terminated_during_an_api_server_outage() {
     load::all_complete(&lab, &burst, BEFORE);
 
     load::create(&lab, &staggered(&namespace, DURING, ISTIO, outage));
-    let pods = load::pods_are(&lab, &namespace, "Running", DURING);
+    let pods = all_run(&lab, &namespace, DURING);
     let mut memory = Memory::of(&lab);
     let (away, since) = (Away::start(&lab), Instant::now());
-    let before = lab.count(&namespace, "pod-finished");
-    all_end(&lab, &namespace, DURING, outage + LEAD * 3, || {
+    assert_eq!(lab.count(&namespace, "pod-finished"), 0);
+    pods.iter().for_each(|pod| open_gate(&lab, pod));
+    all_end(&lab, &namespace, DURING, outage + PATIENCE, || {
         memory.look();
     });
     assert!(!lab.cluster.runs(Component::ApiServer));
     let lasted = since.elapsed();
     assert!(lasted >= outage, "{lasted:?}");
-    let during = DURING - before;
-    assert!(during > DURING / 2, "{before} apps ended too soon");
     let asked: Vec<f64> = lab
         .decisions(&namespace)
         .iter()
@@ -165,10 +179,10 @@ fn sidecars_are_terminated_during_an_api_server_outage() {
     away.end();
 
     load::all_complete(&lab, &namespace, DURING);
-    load::each_was_quit_once(&lab, &namespace, &pods);
+    load::each_was_quit_once(&lab, &namespace, &names(&pods));
     let last = memory.look();
     eprintln!(
-        "away for {lasted:?}: {during} pods finished, each sidecar asked at most {latest} ms after its app; \
+        "away for {lasted:?}: {DURING} pods finished, each sidecar asked at most {latest} ms after its app; \
          resident memory in KiB: {} before, {} at most, {last} after",
         memory.first, memory.most
     );
@@ -187,15 +201,18 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     };
     let namespace = lab.namespace("outage-kill");
     // No other app of the node has this name.
-    let lasts = Duration::from_millis(9_876);
-    load::create(&lab, &[load::light_job(&namespace, "job", lasts)]);
-    let pods = load::pods_are(&lab, &namespace, "Running", 1);
+    let lasts = Duration::from_millis(1_987);
+    let mut job = load::light_job(&namespace, "job", lasts);
+    add_gate(&mut job["spec"]["template"]["spec"]);
+    load::create(&lab, &[job]);
+    let pods = all_run(&lab, &namespace, 1);
     let away = Away::start(&lab);
     let killed = lab.agent_pids();
     for pid in &killed {
         lab.cluster.in_node(&["kill", "-KILL", pid]).unwrap();
     }
-    let app = ["pgrep", "-f", "--", "--run-for 9876ms"];
+    open_gate(&lab, &pods[0]);
+    let app = ["pgrep", "-f", "--", "--run-for 1987ms"];
     until("another agent, and the end of the app", || {
         let pids = lab.agent_pids();
         let agent = !pids.is_empty() && pids != killed;
@@ -204,7 +221,7 @@ fn agent_killed_during_the_outage_recovers_afterwards() {
     });
     away.end();
     load::all_complete(&lab, &namespace, 1);
-    load::each_was_quit_once(&lab, &namespace, &pods);
+    load::each_was_quit_once(&lab, &namespace, &names(&pods));
 }
 
 /// Decisions of the outage are reported afterwards, with their original timestamps.
@@ -216,9 +233,10 @@ fn events_of_the_outage_arrive_afterwards_with_their_timestamps() {
     const MANY: usize = 4;
     let (outage, namespace) = (Duration::from_secs(SHORT / 2), lab.namespace("events"));
     load::create(&lab, &staggered(&namespace, MANY, 0, outage));
-    let pods = load::pods_are(&lab, &namespace, "Running", MANY);
+    let pods = all_run(&lab, &namespace, MANY);
     let (away, from) = (Away::start(&lab), now());
-    all_end(&lab, &namespace, MANY, outage + LEAD * 3, || {});
+    pods.iter().for_each(|pod| open_gate(&lab, pod));
+    all_end(&lab, &namespace, MANY, outage + PATIENCE, || {});
     let to = now();
     away.end();
 
@@ -238,7 +256,7 @@ fn events_of_the_outage_arrive_afterwards_with_their_timestamps() {
         );
         assert_eq!(event["reportingController"], "usher.dev/agent");
         let pod = event["regarding"]["name"].as_str().unwrap();
-        assert!(pods.iter().any(|name| name == pod), "{pod}");
+        assert!(names(&pods).iter().any(|name| name == pod), "{pod}");
     }
     load::all_complete(&lab, &namespace, MANY);
 }

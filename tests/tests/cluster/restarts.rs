@@ -3,18 +3,23 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use usher_cluster::{Component, Signal};
 
 use crate::{
     lab::{self, SOON, until},
     workload::{
-        container_ends, container_runs, exit_code, job_becomes, meshed_job, sidecar_is_untouched,
+        add_gate, container_ends, container_runs, exit_code, job_becomes, meshed_job, open_gate,
+        sidecar_is_untouched,
     },
 };
 
-/// The run time of an app that must be observed running: the API server may learn of it seconds late, and of a shorter
-/// one only after its exit.
-const RUN: &str = "15s";
+/// A Job with an app that runs until its gate is open: the API server may learn seconds late that it runs.
+fn gated_job(namespace: &str) -> Value {
+    let mut job = meshed_job(namespace, "Never", &["--run-for", "300ms"]);
+    add_gate(&mut job["spec"]["template"]["spec"]);
+    job
+}
 
 #[test]
 fn late_agent_quits_at_once() {
@@ -46,13 +51,17 @@ fn killed_agent_restarts_and_quits() {
         return;
     };
     let namespace = lab.namespace("killed");
-    lab.cluster
-        .apply(&meshed_job(&namespace, "Never", &["--run-for", RUN]))
-        .unwrap();
-    container_runs(&lab, &namespace, "istio-proxy");
-    for pid in lab.agent_pids() {
-        lab.cluster.in_node(&["kill", "-KILL", &pid]).unwrap();
+    lab.cluster.apply(&gated_job(&namespace)).unwrap();
+    let pod = container_runs(&lab, &namespace, "istio-proxy");
+    let killed = lab.agent_pids();
+    for pid in &killed {
+        lab.cluster.in_node(&["kill", "-KILL", pid]).unwrap();
     }
+    until("another agent", || {
+        let pids = lab.agent_pids();
+        (!pids.is_empty() && pids.iter().all(|pid| !killed.contains(pid))).then_some(())
+    });
+    open_gate(&lab, &pod);
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
     // The mode came from the run directory or the API server: enforce.
@@ -65,13 +74,12 @@ fn exits_are_detected_without_the_kubelet() {
         return;
     };
     let namespace = lab.namespace("no-kubelet");
-    lab.cluster
-        .apply(&meshed_job(&namespace, "Never", &["--run-for", RUN]))
-        .unwrap();
-    container_runs(&lab, &namespace, "istio-proxy");
+    lab.cluster.apply(&gated_job(&namespace)).unwrap();
+    let pod = container_runs(&lab, &namespace, "istio-proxy");
     lab.cluster
         .stop(Component::Kubelet, Signal::SIGKILL)
         .unwrap();
+    open_gate(&lab, &pod);
     lab.decided(&namespace, "sidecar-ended");
     assert!(!lab.cluster.runs(Component::Kubelet));
     lab.cluster.start(Component::Kubelet).unwrap();

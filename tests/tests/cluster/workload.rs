@@ -1,7 +1,9 @@
 //! Jobs and pods of the tests, and their outcomes.
 
-use serde_json::Value;
-use usher_cluster::workload::{app_container, istio_proxy_container, job};
+use std::fs;
+
+use serde_json::{Value, json};
+use usher_cluster::workload::{add_shared_directory, app_container, istio_proxy_container, job};
 
 use crate::lab::{Lab, until};
 
@@ -9,6 +11,33 @@ use crate::lab::{Lab, until};
 pub(crate) fn meshed_job(namespace: &str, policy: &str, args: &[&str]) -> Value {
     let containers = [app_container("app", args), istio_proxy_container()];
     job("job", namespace, policy, &containers)
+}
+
+/// The directory of a gate in its container, and its file.
+const GATE: [&str; 2] = ["/gate", "open"];
+
+/// The first container of a pod does nothing until [`open_gate`]. So a test needs no time of which a slow node may need more.
+pub(crate) fn add_gate(pod_spec: &mut Value) {
+    add_shared_directory(pod_spec, 0, GATE[0]);
+    let args = pod_spec["containers"][0]["args"].as_array_mut().unwrap();
+    args.extend([json!("--await-file"), json!(GATE.join("/"))]);
+}
+
+/// Lets the app of a pod continue. The API server is not needed.
+pub(crate) fn open_gate(lab: &Lab, pod: &Value) {
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let volume = format!("var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/shared");
+    let directory = lab.cluster.node_root().unwrap().join(volume);
+    fs::write(directory.join(GATE[1]), "").unwrap();
+}
+
+/// The pods of a namespace.
+pub(crate) fn pods(lab: &Lab, namespace: &str) -> Vec<Value> {
+    let mut pods = lab
+        .cluster
+        .kubectl_json(&["-n", namespace, "get", "pods"])
+        .unwrap();
+    serde_json::from_value(pods["items"].take()).unwrap()
 }
 
 /// The only pod of a namespace.
