@@ -34,7 +34,7 @@ pub const READY: &str = "127.0.0.1:15021/healthz/ready";
 /// The quit endpoint of a proxy, from inside its pod.
 pub const QUIT: &str = "127.0.0.1:15020/quitquitquit";
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// The container `app`, which serves at this port, reaches the mesh once, works on for some time after its stop signal, and
 /// calls a service in the mesh ten times a second in that time.

@@ -6,6 +6,7 @@ mod started;
 use std::{thread, time::Duration};
 
 use jiff::Timestamp;
+use serde_json::Value;
 use usher_cluster::{
     Cluster,
     mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant, run_job, run_jobs},
@@ -29,16 +30,17 @@ fn run_all(cluster: &Cluster, variants: &[Variant]) -> Vec<Outcome> {
     })
 }
 
-/// Runs a Job with connections that are held for at most 2 s; istiod is stopped for longer.
+/// Runs a Job with connections that are held for at most 2 s; istiod is away until the deadline has passed and the app has
+/// ended.
 pub(crate) fn run_to_deadline(lab: &Lab) -> Outcome {
     let variant = Variant {
-        delay: Some(Duration::from_secs(8)),
+        delay: Some(Duration::ZERO),
         annotations: vec![("usher.dev/hold-deadline", "2s")],
         ..Variant::new(Proxy::Last)
     };
     // The deadline starts with the app, which may start late.
     let since = Timestamp::now();
-    let has_come = || lab.deadline_since(since);
+    let has_come = || lab.deadline_since(since) && app_has_ended(&lab.cluster);
     let mut outcomes = run_jobs(&lab.cluster, &[variant], &has_come).unwrap_or_else(|error| {
         // The pod is removed by now.
         panic!("{error:#}; since then: {:#?}", lab.log_since(since))
@@ -72,7 +74,7 @@ fn without_delay(cluster: &Cluster) {
 /// A shorter absence once ended before the app of a slow node began.
 fn with_istiod_away(cluster: &Cluster) {
     let variant = Variant {
-        delay: Some(Duration::from_secs(3)),
+        delay: Some(Duration::ZERO),
         restart_policy: "OnFailure",
         ..Variant::new(Proxy::Last)
     };
@@ -95,13 +97,22 @@ fn with_istiod_away(cluster: &Cluster) {
 
 /// Whether the kubelet has restarted the app of a pod in the mesh.
 fn app_was_restarted(cluster: &Cluster) -> bool {
-    let pods = cluster
-        .kubectl_json(&["-n", NAMESPACE, "get", "pods"])
-        .unwrap();
+    is_any_app(cluster, |status| status["restartCount"].as_u64() > Some(0))
+}
+
+/// Whether the app of a pod in the mesh has ended, by the kubelet's report.
+fn app_has_ended(cluster: &Cluster) -> bool {
+    is_any_app(cluster, |status| status["state"]["terminated"].is_object())
+}
+
+fn is_any_app(cluster: &Cluster, is: impl Fn(&Value) -> bool) -> bool {
+    // A slow API server may reply to the next request.
+    let pods = cluster.kubectl_json(&["-n", NAMESPACE, "get", "pods"]);
+    let pods = pods.unwrap_or_default();
     let pods = pods["items"].as_array().into_iter().flatten();
     pods.filter_map(|pod| pod["status"]["containerStatuses"].as_array())
         .flatten()
-        .any(|status| status["name"] == "app" && status["restartCount"].as_u64() > Some(0))
+        .any(|status| status["name"] == "app" && is(status))
 }
 
 #[test]

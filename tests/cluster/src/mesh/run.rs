@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Longer than any step takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 /// The time of polling before it checks whether the proxy still runs.
 const SLICE: Duration = Duration::from_secs(3);
 
@@ -140,7 +140,7 @@ struct Job<'job> {
 impl Drop for Job<'_> {
     fn drop(&mut self) {
         let delete = ["-n", NAMESPACE, "delete", self.kind, self.name];
-        let how = ["--cascade=foreground", "--timeout=60s"];
+        let how = ["--cascade=foreground", "--timeout=180s"];
         // The cluster may be gone.
         self.cluster.kubectl(&[&delete[..], &how].concat()).ok();
     }

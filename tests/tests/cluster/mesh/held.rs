@@ -1,11 +1,15 @@
 //! The same apps with usher: the first connection succeeds in any start order.
 
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant};
+use usher_cluster::mesh::{InitCase, NAMESPACE, Outcome, Proxy, Variant, run_jobs};
 
-use super::{run, run_to_deadline};
+use super::{app_has_ended, run, run_to_deadline};
 use crate::lab::{self, Lab, until};
 
 /// Jobs of the series, and the number of parallel ones.
@@ -154,7 +158,14 @@ fn observe_mode_counts_refused_connections() {
         return;
     };
     lab.mode("observe");
-    let outcome = run(&lab.cluster, &Variant::new(Proxy::Last));
+    // The proxy is not ready before the app has ended.
+    let variant = Variant {
+        delay: Some(Duration::ZERO),
+        ..Variant::new(Proxy::Last)
+    };
+    let has_ended = || app_has_ended(&lab.cluster);
+    let mut outcomes = run_jobs(&lab.cluster, &[variant], &has_ended).unwrap();
+    let outcome = outcomes.pop().unwrap();
     assert!(outcome.refused(), "{outcome:#?}");
     let reason = decided(&lab, &outcome, "would-hold");
     assert!(reason.contains("1 connection was refused"), "{reason}");
@@ -171,13 +182,17 @@ fn killed_agent_loses_no_connection() {
     lab.remove_agent();
     lab.deploy();
     let since = Timestamp::now();
-    let outcome = thread::scope(|scope| {
+    let is_killed = AtomicBool::new(false);
+    let mut outcomes = thread::scope(|scope| {
         let job = scope.spawn(|| {
             let variant = Variant {
-                delay: Some(Duration::from_secs(4)),
+                delay: Some(Duration::ZERO),
+                annotations: vec![("usher.dev/hold-deadline", "120s")],
                 ..Variant::new(Proxy::Last)
             };
-            run(&lab.cluster, &variant)
+            // The proxy is not ready before the agent is killed.
+            let is_killed = || is_killed.load(Ordering::Relaxed);
+            run_jobs(&lab.cluster, &[variant], &is_killed)
         });
         until("a hold", || {
             let lines = lab.log_since(since);
@@ -187,8 +202,10 @@ fn killed_agent_loses_no_connection() {
         for pid in lab.agent_pids() {
             lab.cluster.in_node(&["kill", "-KILL", &pid]).unwrap();
         }
-        job.join().unwrap()
+        is_killed.store(true, Ordering::Relaxed);
+        job.join().unwrap().unwrap()
     });
+    let outcome = outcomes.pop().unwrap();
     served(&outcome);
     let reason = decided(&lab, &outcome, "hold-adopted");
     assert!(reason.contains(":15001"), "{reason}");

@@ -27,8 +27,13 @@ const ORDERS: [(Proxy, Option<InitCase>); 4] = [
 /// An app that sends one datagram, which a hold of connections does not affect, and requests one page.
 fn variant(proxy: Proxy) -> Variant {
     Variant {
-        // Otherwise the proxy may be terminated before this test has seen it ready.
-        annotations: vec![("usher.dev/hold", "start"), ("usher.dev/quit", "false")],
+        annotations: vec![
+            ("usher.dev/hold", "start"),
+            // Otherwise the proxy may be terminated before this test has seen it ready.
+            ("usher.dev/quit", "false"),
+            // A test ends the hold, however long a slow node takes for the steps before.
+            ("usher.dev/hold-deadline", "10m"),
+        ],
         args: vec!["--echo", ECHO],
         ..Variant::new(proxy)
     }
