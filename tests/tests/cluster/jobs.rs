@@ -11,6 +11,10 @@ use crate::{
     workload::{container, exit_code, job_becomes, meshed_job},
 };
 
+/// An app that exits some time after the status port of Istio's sidecar listens: before that, the sidecar may need a second
+/// request.
+const OUTLASTS_START: [&str; 4] = ["--await-port", "15020", "--run-for", "1s"];
+
 #[test]
 fn never_with_code_0_completes() {
     let Some(lab) = lab::shared() else {
@@ -18,7 +22,7 @@ fn never_with_code_0_completes() {
     };
     let namespace = lab.namespace("never-0");
     lab.cluster
-        .apply(&meshed_job(&namespace, "Never", &["--run-for", "1000ms"]))
+        .apply(&meshed_job(&namespace, "Never", &OUTLASTS_START))
         .unwrap();
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(pod["status"]["phase"], "Succeeded");
@@ -80,7 +84,7 @@ fn two_apps_are_quit_once_after_the_second() {
     let namespace = lab.namespace("two-apps");
     let containers = [
         app_container("first", &["--run-for", "300ms"]),
-        app_container("second", &["--run-for", "3000ms"]),
+        app_container("second", &OUTLASTS_START),
         istio_proxy_container(),
     ];
     lab.cluster
@@ -141,7 +145,7 @@ fn proxyless_grpc_is_quit_without_delay() {
     let mut proxy = istio_proxy_container();
     let environment = proxy["env"].as_array_mut().unwrap();
     environment.push(json!({ "name": "DISABLE_ENVOY", "value": "true" }));
-    let containers = [proxy, app_container("app", &["--run-for", "2000ms"])];
+    let containers = [proxy, app_container("app", &OUTLASTS_START)];
     lab.cluster
         .apply(&job("job", &namespace, "Never", &containers))
         .unwrap();
@@ -174,7 +178,7 @@ fn shared_pid_namespace_makes_no_difference() {
         return;
     };
     let namespace = lab.namespace("shared-pids");
-    let mut job = meshed_job(&namespace, "Never", &["--run-for", "1000ms"]);
+    let mut job = meshed_job(&namespace, "Never", &OUTLASTS_START);
     job["spec"]["template"]["spec"]["shareProcessNamespace"] = json!(true);
     lab.cluster.apply(&job).unwrap();
     job_becomes(&lab, &namespace, "Complete");

@@ -9,13 +9,18 @@ use usher_tests::synthetic::program;
 
 use crate::lab::{Lab, USHER, alone, until};
 
+/// The timeout of a command that succeeds.
+const PATIENCE: &str = "180s";
+/// That of one that fails, which takes this time.
+const FAILS_WITHIN: &str = "40s";
+
 #[test]
 fn leaves_nothing_and_is_idempotent() {
     let Some(lab) = alone() else { return };
     assert!(lab.announces());
     assert!(has_run_dir(&lab));
     for _ in 0..2 {
-        let left = leave(&lab, "usher", "60s");
+        let left = leave(&lab, "usher", PATIENCE);
         assert!(left.status.success(), "{left:?}");
         assert!(!lab.announces());
         assert!(!has_run_dir(&lab));
@@ -24,7 +29,7 @@ fn leaves_nothing_and_is_idempotent() {
     }
     lab.remove_agent();
     assert!(!has_run_dir(&lab));
-    let left = leave(&lab, "usher", "60s");
+    let left = leave(&lab, "usher", PATIENCE);
     assert!(left.status.success(), "{left:?}");
 }
 
@@ -34,7 +39,7 @@ fn node_that_fails_to_clean_up_is_named() {
     let root = lab.cluster.node_root().unwrap();
     let notes = root.join("run/usher/notes");
     std::fs::write(&notes, "not usher's").unwrap();
-    let left = leave(&lab, "usher", "40s");
+    let left = leave(&lab, "usher", FAILS_WITHIN);
     let stdout = String::from_utf8_lossy(&left.stdout).into_owned();
     std::fs::remove_file(&notes).unwrap();
     assert_eq!(left.status.code(), Some(1), "{left:?}");

@@ -12,6 +12,9 @@ use crate::{
 /// rule for 42.
 fn app(action: &str) -> Value {
     let args = [
+        // All other containers have started by then, and the second app of a pod has ended.
+        "--await-port",
+        "15020",
         "--run-for",
         "700ms",
         "--exit-code",

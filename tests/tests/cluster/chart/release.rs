@@ -88,8 +88,8 @@ impl Release {
     fn remove(&self) {
         let mut uninstall = helm(&self.lab.cluster);
         uninstall.args(["uninstall", USHER, "--no-hooks", "--wait"]);
-        output(uninstall.args(["--ignore-not-found", "--timeout", "60s"])).unwrap();
-        let delete = ["delete", "namespace", USHER, "--wait", "--timeout=90s"];
+        output(uninstall.args(["--ignore-not-found", "--timeout", "180s"])).unwrap();
+        let delete = ["delete", "namespace", USHER, "--wait", "--timeout=180s"];
         self.lab.cluster.kubectl(&delete).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use crate::workload::{container, exit_code};
 const MISTAKEN_WITHIN: Duration = Duration::from_secs(3);
 /// The kubelet's time for a deletion besides the grace period, on a busy node. The holds of these pods have a deadline of ten
 /// minutes.
-const DELETED_WITHIN: Duration = Duration::from_secs(60);
+const DELETED_WITHIN: Duration = Duration::from_secs(180);
 
 /// The progress of the acts of a case.
 pub(super) struct Acts<'case> {
