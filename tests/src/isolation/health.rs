@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::synthetic::clock::eventually;
 
+const WEDGED: Duration = Duration::from_secs(3600);
 /// The pause between two requests.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -70,7 +71,7 @@ impl HealthProbe {
     }
 }
 
-/// The time of a response. A wedged agent responds with 503, after a while.
+/// The time of a response. A wedged agent responds with 503, after a while, which is longer than any limit.
 fn response(connect: impl Fn() -> TcpStream) -> Duration {
     let begun = Instant::now();
     let mut stream = connect();
@@ -82,5 +83,9 @@ fn response(connect: impl Fn() -> TcpStream) -> Duration {
     stream
         .read_to_string(&mut response)
         .expect("the agent responds");
-    begun.elapsed()
+    if response.starts_with("HTTP/1.1 200") {
+        begun.elapsed()
+    } else {
+        WEDGED
+    }
 }
