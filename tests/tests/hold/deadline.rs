@@ -18,7 +18,7 @@ use crate::{
 const LEASE: Duration = Duration::from_secs(20);
 
 fn brief(name: &str) -> PodSpec {
-    ready_on_command(name).hold_deadline(slower(Duration::from_secs(2)))
+    ready_on_command(name).hold_deadline(slower(Duration::from_secs(4)))
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn connections_are_released_at_the_deadline() {
 fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let deadline = slower(Duration::from_secs(4));
+    let deadline = slower(Duration::from_secs(8));
     let pod = node.run(&ready_on_command("frozen").hold_deadline(deadline));
     waits(&pod, 1);
     agent.signal(Signal::SIGSTOP);

@@ -23,7 +23,7 @@ const STARTS: usize = 10;
 /// A deadline that does not expire during a test.
 const LONG: Duration = Duration::from_secs(60);
 /// A deadline of which an agent that exits leaves at least half.
-const BRIEF: Duration = Duration::from_secs(12);
+const BRIEF: Duration = Duration::from_secs(20);
 /// Linux sends a connection's last SYN after 63 s, 67 since 6.5: a port released later lets no SYN through unless an
 /// agent resends it.
 const WHILE_SYNS_COME: Duration = Duration::from_secs(45);

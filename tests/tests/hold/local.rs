@@ -13,8 +13,10 @@ const DATABASE: &str = "127.0.0.1:5432";
 /// Dapr's gRPC port.
 const STATE: &str = "127.0.0.1:50001";
 /// Between the events of a pod whose waits are compared.
-const SHORT: Duration = Duration::from_millis(600);
-const LONG: Duration = Duration::from_secs(2);
+const SHORT: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(4);
+/// How late the agent may receive a SYN on a busy machine: less than [`LONG`].
+const LATE: Duration = Duration::from_secs(3);
 
 fn with_sidecar(name: &str, app: ContainerSpec, sidecar: ContainerSpec) -> PodSpec {
     PodSpec::new(name).with(app).with(sidecar).announced()
@@ -111,11 +113,8 @@ fn waits_are_those_of_each_port() {
     connected(&pod.visit("app"), 1);
     let why = opened(&agent, &pod);
     let wait = waited(&why);
-    // Far longer than until the other port was released. The agent may have received the SYN late.
-    assert!(
-        at_least - LONG / 2 <= wait && wait <= start.elapsed(),
-        "{why}"
-    );
+    // Far longer than until the other port was released.
+    assert!(at_least - LATE <= wait && wait <= start.elapsed(), "{why}");
 
     let start = Instant::now();
     let pod = node.run(&spec("first", client(STATE)).with(ContainerSpec::app("idle")));

@@ -1,6 +1,6 @@
 //! The real agent with hostile pods: the harm of such a pod affects no other pod.
 //!
-//! In each test pods attack while another one finishes, which is quit by one request as usual, and within a second. The
+//! In each test pods attack while another one finishes, which is quit by one request as usual, and soon. The
 //! containers of the hostile pods run as root with all capabilities: more than most clusters permit.
 //!
 //! Needs root and a built agent (`cargo build -p usher-agent -p usher-cni`), and for some tests the programs `ip`,
@@ -33,8 +33,9 @@ const APP: &str = "app";
 const PEAK_KIB: u64 = 96 * 1024;
 /// The number of pods that attack at the same time.
 const ATTACKERS: usize = 3;
-/// From the exit of another pod's app to the request to its sidecar.
-const QUIT_LIMIT: Duration = Duration::from_secs(1);
+/// From the exit of another pod's app to the request to its sidecar. It takes milliseconds, and far more than a second on a busy
+/// machine now and then. An agent that waits for the attackers takes longer: a second for each attempt, with several for each.
+const QUIT_LIMIT: Duration = Duration::from_secs(3);
 
 /// A node in enforce mode; None if tests are skipped here.
 fn enforcing() -> Option<Node> {

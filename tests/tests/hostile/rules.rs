@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 4_000;
 /// The deadline precedes the time at which the kernel gives up the SYNs.
 const CROWD_DEADLINE: Duration = Duration::from_secs(120);
 /// From the readiness of another pod's sidecar to the connection and its report.
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) fn holding() -> Option<Node> {
     privilege::granted_with(&["nft", "nsenter"]).then(|| {

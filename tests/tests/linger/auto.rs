@@ -1,6 +1,6 @@
 //! Apps with a pre-stop time of `auto`: their stop signal waits while clients send.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use usher_tests::privilege;
@@ -14,6 +14,7 @@ use crate::pre_stop::armed;
 use crate::runtime::{Command, StateDir};
 use crate::{APP, lingering, reason};
 
+const LEAST: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// An app that responds to requests, and closes each connection.
@@ -44,6 +45,7 @@ struct Deleted {
     pod: Pod,
     sender: Option<Sender>,
     kill: Command,
+    held: Instant,
     _node: Node,
 }
 
@@ -75,8 +77,16 @@ impl Deleted {
             pod,
             sender,
             kill,
+            held: Instant::now(),
             _node: node,
         }
+    }
+
+    /// Waits until the client has sent for so long since the signal waits. A number of requests would take a slow machine longer,
+    /// perhaps until the ceiling.
+    fn wait_while_sent(&self, time: Duration) {
+        clock::eventually("traffic", || self.held.elapsed() >= time);
+        self.wait_sent(1);
     }
 
     /// Waits until so much more was sent.
@@ -101,12 +111,11 @@ fn signal_waits_while_clients_connect() {
     let Some(mut deleted) = Deleted::new(server(), client) else {
         return;
     };
-    // For more than the least time and the silence.
-    deleted.wait_sent(80);
+    deleted.wait_while_sent(LEAST + SILENCE + Duration::from_secs(1));
     assert!(!deleted.kill.has_ended());
-    let stopped = deleted.sender.take().unwrap().stop();
+    let last_sent = deleted.sender.take().unwrap().stop();
     let why = deleted.released();
-    assert!(stopped.elapsed() >= SILENCE);
+    assert!(last_sent.elapsed() >= SILENCE);
     assert!(why.starts_with("clients have sent nothing for 2s"), "{why}");
 }
 
@@ -172,7 +181,7 @@ fn agent_killed() {
     let Some(deleted) = Deleted::new(server(), client) else {
         return;
     };
-    deleted.wait_sent(30);
+    deleted.wait_while_sent(Duration::from_secs(3));
     deleted.agent.kill();
     deleted.kill.succeeds();
 }

@@ -20,7 +20,8 @@ pub(crate) const PORT: u16 = 8080;
 pub(crate) struct Sender {
     is_stopped: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    /// Returns the time of the last request.
+    thread: Option<JoinHandle<Instant>>,
 }
 
 /// What a sender does.
@@ -109,7 +110,9 @@ impl Sender {
                 cable.lay(pid);
                 let to = SocketAddr::new(cable.address(2), PORT);
                 let mut kept = None;
+                let mut last = Instant::now();
                 while !is_stopped.load(Ordering::SeqCst) {
+                    last = Instant::now();
                     match traffic {
                         Traffic::Requests => request(to),
                         Traffic::Bytes => {
@@ -120,6 +123,7 @@ impl Sender {
                     sent.fetch_add(1, Ordering::SeqCst);
                     thread::sleep(every);
                 }
+                last
             }
         });
         let sender = Self {
@@ -136,11 +140,10 @@ impl Sender {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// Returns when nothing is sent any more.
+    /// Returns when nothing is sent any more, with the time of the last request: the machine may run the thread late.
     pub(crate) fn stop(mut self) -> Instant {
         self.is_stopped.store(true, Ordering::SeqCst);
-        self.thread.take().unwrap().join().unwrap();
-        Instant::now()
+        self.thread.take().unwrap().join().unwrap()
     }
 }
 
