@@ -1,9 +1,12 @@
 //! Sidecars that misbehave: the agent tries the next step, and no other pod waits.
 
 use usher_tests::synthetic::wire::Manner;
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, Request};
+use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, Request};
 
 use crate::{SIDECAR, enforcing, expect_quit};
+
+/// A busy machine may run the processes of one pod late. An agent that waits for another pod is late in each try.
+const TRIES: usize = 3;
 
 fn job(name: &str, sidecar: ContainerSpec) -> PodSpec {
     PodSpec::new(name)
@@ -22,13 +25,19 @@ fn ports(requests: &[Request]) -> Vec<u16> {
 fn falls_back_to_the_admin_port(manner: Manner) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
+    let mut tries = (0..TRIES).map(|number| is_not_delayed(&node, &agent, manner, number));
+    assert!(tries.any(|is_on_time| is_on_time), "delayed in each try");
+}
+
+/// Whether the other pod was quit before the second step.
+fn is_not_delayed(node: &Node, agent: &Agent, manner: Manner, number: usize) -> bool {
     let sidecar = ContainerSpec::istio(manner).admin(Manner::Quit);
-    let bad = node.run(&job("bad", sidecar));
-    let good = node.run(&PodSpec::job("good"));
+    let bad = node.run(&job(&format!("bad-{number}"), sidecar));
+    let good = node.run(&PodSpec::job(&format!("good-{number}")));
     bad.finish("app", 0);
     bad.request(SIDECAR);
     good.finish("app", 0);
-    expect_quit(&agent, &good);
+    expect_quit(agent, &good);
     assert_eq!(bad.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &bad.name());
     agent.wait_for("step-failed", &bad.name());
@@ -45,10 +54,7 @@ fn falls_back_to_the_admin_port(manner: Manner) {
     // A status is a failure at once; everything else takes the agent's timeout.
     let last = requests.last().unwrap();
     let at_once = matches!(manner, Manner::Status(_));
-    assert!(
-        at_once || good.request(SIDECAR).at_ns < last.at_ns,
-        "{requests:?}"
-    );
+    at_once || good.request(SIDECAR).at_ns < last.at_ns
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) const MANIFEST: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../deploy/manifests/usher.yaml"
 );
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) const USHER: &str = "usher";
 pub(crate) const NAMESPACE: &str = "pair";
 /// The run time of the Jobs' apps.
@@ -59,7 +59,7 @@ impl Rig {
         rig.cluster.kubectl(&["apply", "-f", MANIFEST]).unwrap();
         let rollout = ["-n", USHER, "rollout", "status", "daemonset/usher"];
         rig.cluster
-            .kubectl(&[&rollout[..], &["--timeout=90s"]].concat())
+            .kubectl(&[&rollout[..], &["--timeout=180s"]].concat())
             .unwrap();
         // The rest of an earlier run.
         let delete = ["delete", "namespace", NAMESPACE, "--ignore-not-found"];
@@ -121,7 +121,7 @@ impl Rig {
     pub(crate) fn completes(&self, job: &str) {
         let name = format!("job/{job}");
         let wait = ["-n", NAMESPACE, "wait", "--for=condition=Complete", &name];
-        let wait = [&wait[..], &["--timeout=60s"]].concat();
+        let wait = [&wait[..], &["--timeout=180s"]].concat();
         self.cluster.kubectl(&wait).unwrap();
     }
 
