@@ -101,8 +101,8 @@ fn waits_are_those_of_each_port() {
         eventually("time to pass", || start.elapsed() > time);
     };
 
-    let pod = node.run(&spec("last", client(FAR)));
     let start = Instant::now();
+    let pod = node.run(&spec("last", client(FAR)));
     waits(&pod, 1);
     let waiting = Instant::now();
     pause(SHORT);
