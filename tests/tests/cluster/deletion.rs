@@ -12,8 +12,8 @@ use crate::{
 
 /// `terminationDrainDuration` of pilot-agent, which is not set here.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The sidecar ends within this time after its app, by the agent's clock: less than [`DRAIN`]. The kubelet and the runtime take as
-/// long for the rest of the deletion with usher as without it.
+/// The limit of the time from the end of the app to the end of the sidecar, by the agent's clock: less than [`DRAIN`]. The rest of
+/// a deletion takes as long without usher.
 const SOON_MS: f64 = 4000.0;
 
 /// Deletes a pod of an app and Istio's sidecar, and returns how long `kubectl delete` waits until it is gone.

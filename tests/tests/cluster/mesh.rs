@@ -106,7 +106,7 @@ fn app_has_ended(cluster: &Cluster) -> bool {
 }
 
 fn is_any_app(cluster: &Cluster, is: impl Fn(&Value) -> bool) -> bool {
-    // A slow API server may reply to the next request.
+    // A slow API server may not reply in time; the next poll repeats the request.
     let pods = cluster.kubectl_json(&["-n", NAMESPACE, "get", "pods"]);
     let pods = pods.unwrap_or_default();
     let pods = pods["items"].as_array().into_iter().flatten();

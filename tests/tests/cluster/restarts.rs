@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// A Job with an app that runs until its gate is open: the API server may learn seconds late that it runs.
+/// A Job with an app that runs until its gate is open: a slow kubelet reports seconds later that it runs.
 fn gated_job(namespace: &str) -> Value {
     let mut job = meshed_job(namespace, "Never", &["--run-for", "300ms"]);
     add_gate(&mut job["spec"]["template"]["spec"]);

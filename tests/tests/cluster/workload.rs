@@ -16,7 +16,7 @@ pub(crate) fn meshed_job(namespace: &str, policy: &str, args: &[&str]) -> Value 
 /// The directory of a gate in its container, and its file.
 const GATE: [&str; 2] = ["/gate", "open"];
 
-/// The first container of a pod does nothing until [`open_gate`]. So a test needs no time of which a slow node may need more.
+/// Makes the first container of a pod wait for [`open_gate`], so that a test does not depend on the speed of the node.
 pub(crate) fn add_gate(pod_spec: &mut Value) {
     add_shared_directory(pod_spec, 0, GATE[0]);
     let args = pod_spec["containers"][0]["args"].as_array_mut().unwrap();

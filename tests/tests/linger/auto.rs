@@ -82,8 +82,8 @@ impl Deleted {
         }
     }
 
-    /// Waits until the client has sent for so long since the signal waits. A number of requests would take a slow machine longer,
-    /// perhaps until the ceiling.
+    /// Waits until the signal has been held for this time while the client sends. A slow machine might reach the ceiling before a
+    /// number of requests.
     fn wait_while_sent(&self, time: Duration) {
         clock::eventually("traffic", || self.held.elapsed() >= time);
         self.wait_sent(1);

@@ -80,8 +80,8 @@ fn agent_killed() {
     kill.succeeds();
 }
 
-/// SIGTERM does not end it. The grace period of a synthetic deletion is 30 s; one that began with the release would end so much
-/// later as the pre-stop time lasts.
+/// SIGTERM does not end it. The grace period of a synthetic deletion is 30 s. If it began with the release, the app would end later
+/// by the pre-stop time.
 #[test]
 fn app_that_ignores_its_signal_is_killed_with_the_grace_period() {
     let Some((node, state)) = lingering() else {

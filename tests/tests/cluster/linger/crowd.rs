@@ -22,8 +22,8 @@ const MOST: usize = 106;
 /// One of so many pods did not opt in.
 const PLAIN: usize = 5;
 const GRACE: Duration = Duration::from_secs(20);
-/// The time from the deletion to the end of an app. A runtime that waited for the whole grace period once more would end the
-/// sidecars so much later.
+/// The time from the deletion to the end of an app. If the runtime waited for a second grace period from then on, the sidecars would
+/// end this much later.
 const APP_WORKS: &str = "10s";
 /// What usher may add to the grace period, in seconds: less than [`APP_WORKS`].
 const SLACK: i64 = 5;

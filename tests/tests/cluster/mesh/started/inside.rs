@@ -21,8 +21,7 @@ use crate::{
     workload::{container, exit_code},
 };
 
-/// By how much the end of one pod may be later by chance. A process that cannot be killed while it is held would last until the
-/// deadline of its hold.
+/// The permitted delay of one pod on a busy node. A held process that cannot be killed would run until the deadline of its hold.
 const SLACK: Duration = Duration::from_secs(10);
 /// The mount of the directory in which runs leave a trace.
 const STATE: &str = "/state";
