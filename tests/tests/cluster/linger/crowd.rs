@@ -52,6 +52,7 @@ fn no_pod_of_a_drained_node_outlives_its_deadline() {
         return;
     };
     let namespace = lab.namespace("linger-drained");
+    start_holder(&lab, &namespace);
     let before = Leaks::of(&lab);
     let begun = Timestamp::now();
     let pods = fewer(PODS).min(MOST.saturating_sub(unfinished_pods(&lab)));
@@ -107,6 +108,23 @@ fn no_pod_of_a_drained_node_outlives_its_deadline() {
     until("the end of all marks and descriptors of the crowd", || {
         Leaks::of(&lab).are_at_most(&before).then_some(())
     });
+}
+
+/// Runs one lingering pod, so that the holder exists: it starts with the first such pod, stays, and has descriptors of its own.
+fn start_holder(lab: &Lab, namespace: &str) {
+    let begun = Timestamp::now();
+    lab.cluster.apply(&pod(namespace, 1)).unwrap();
+    pods_run(lab, namespace, 1, PATIENCE);
+    wait_armed(lab, 1, begun);
+    let delete = [
+        "-n",
+        namespace,
+        "delete",
+        "pods",
+        "--all",
+        "--grace-period=1",
+    ];
+    lab.cluster.kubectl(&delete).unwrap();
 }
 
 /// The name ends with the number.
