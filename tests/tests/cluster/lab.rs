@@ -34,8 +34,8 @@ const PROFILES: &str = "var/lib/kubelet/seccomp";
 pub(crate) const PROFILE_NAME: &str = "usher.json";
 /// Longer than any step takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// The limit of what usher does at once, many times what a busy machine needs. Requests that time out, a lost watch and a
-/// poll of the API server take longer. The benchmarks have the precise times.
+/// The limit of immediate actions of usher, many times what a busy machine needs. Requests that time out, a lost watch
+/// and a poll of the API server take longer. The benchmarks have the precise times.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
 static LAB: OnceLock<Option<Lab>> = OnceLock::new();

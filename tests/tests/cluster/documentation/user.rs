@@ -196,7 +196,7 @@ impl<'lab> User<'lab> {
             expected.iter().all(|line| lines.contains(line))
         };
         let mut last = ran;
-        // A list shows it some time later.
+        // kubectl may show a change some time later.
         let is_list = command.starts_with("kubectl get");
         let limit = if is_list { PATIENCE } else { Duration::ZERO };
         let shown = poll_within(limit, || {

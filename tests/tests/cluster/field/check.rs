@@ -11,8 +11,9 @@ use crate::{
     workload::exit_code,
 };
 
-/// The time between a listener and the connection that waits for it. usher releases at the latest 2 s after the listener of a
-/// proxy with a failing readiness probe, and all pods share the node. What waits for another sign waits for the deadline, 30 s.
+/// The time between a listener and the held connection to it. usher releases at the latest 2 s after the listener of a
+/// proxy with a failing readiness probe, and all pods share the node. A hold that waits for another condition ends at
+/// its deadline, after 30 s.
 const SOON: Duration = Duration::from_secs(15);
 
 /// The state of all pods of the namespace.

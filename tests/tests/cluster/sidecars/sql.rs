@@ -43,7 +43,7 @@ fn is_given_up(lab: &Lab, namespace: &str) -> Line {
         since < SOON.as_secs_f64() * 1000.0,
         "given up after {since} ms"
     );
-    // One relist of the kubelet later it still runs.
+    // The proxy still runs after one relist of the kubelet.
     let pod = container_ends(lab, namespace, "app");
     assert_eq!(*exit_code(&pod, "app"), 0);
     assert!(is_untouched(&pod, PROXY), "{pod}");

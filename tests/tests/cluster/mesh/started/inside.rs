@@ -54,7 +54,7 @@ fn hooks_probes_and_kubectl_exec_run_in_a_held_container() {
         "exec": leaves_a_trace("probe"),
         "periodSeconds": 1,
         "timeoutSeconds": 30,
-        // The probe might fail as long as the app has not run, for all that usher knows: it limits the hold.
+        // usher assumes that the probe fails until the app runs, so the probe limits the hold.
         "failureThreshold": 600,
     });
     let mut waiting = Waiting::begin(&lab, &[pod]);
