@@ -50,7 +50,7 @@ use node::bundles;
 
 pub use agent::{Agent, Doomed, Holder};
 pub use node::{Node, layout, ledger, manifest};
-pub use pod::{Pod, Request, Visit};
+pub use pod::{ClientResult, Pod, Request};
 pub use process::{inventory, limit};
 pub use server::{
     api_server::{self, ApiServer},

@@ -184,7 +184,7 @@ mod tests {
     use crate::hold::ruleset::Wanted;
 
     #[test]
-    fn table_that_is_found_says_what_it_was_for() {
+    fn comment_of_a_found_table_states_its_purpose() {
         for (count_only, dns, queries) in [
             (false, None, false),
             (false, Some(Queue::Native), true),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_type_and_unit() {
+    fn metric_names_contain_type_and_unit() {
         let mut seen = BTreeSet::new();
         for metric in all() {
             let Metric {

@@ -1,7 +1,7 @@
 //! The sockets of a pod's network namespace, with their owners and their path through the mesh: `netstat` with containers.
 //!
-//! A [`Scene`] is the input: the kernel's sockets, the pod's containers, and the processes that hold each socket.
-//! [`Scene::judge`] joins them to rows, [`Conns`] is the report with these rows, and [`Filter`] selects from it. `owner`
+//! [`Input`] has the kernel's sockets, the pod's containers, and the processes that hold each socket.
+//! [`Input::judge`] joins them to rows, [`Conns`] is the report with these rows, and [`Filter`] selects from it. `owner`
 //! finds the container of a socket, and `via` the path of a connection.
 //!
 //! A list of sockets is not a consistent snapshot, and parts of it may be missing. Nothing is guessed: a path that does
@@ -51,7 +51,7 @@ pub struct Container {
 
 /// Everything that was read from the kernel.
 #[derive(Debug, Clone, Default)]
-pub struct Scene {
+pub struct Input {
     /// The sockets, at most [`MAX_SOCKETS`].
     pub sockets: Vec<Socket>,
     /// Whether sockets are missing. If so, the absence of the other end of a connection proves nothing.
@@ -66,7 +66,7 @@ pub struct Scene {
     pub cgroups: Vec<(u64, usize)>,
 }
 
-impl Scene {
+impl Input {
     /// Joins everything to rows, sorted: listeners first, then by container and peer.
     pub fn judge(&self) -> Vec<Row> {
         let owners = owner::owners(self);

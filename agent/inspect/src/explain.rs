@@ -14,8 +14,8 @@ pub mod facts;
 mod finding;
 pub mod network;
 mod seen;
-mod story;
 mod stuck;
+mod timeline;
 mod verdict;
 
 pub use self::{
@@ -27,8 +27,8 @@ pub use self::{
     facts::Facts,
     finding::{Evidence, Finding, Id, Severity, diagnose},
     seen::{Attempts, OnTerm, Process, Seen, SeenModes},
-    story::{Moment, Origin},
     stuck::Stuck,
+    timeline::{Moment, Origin},
     verdict::Verdict,
 };
 

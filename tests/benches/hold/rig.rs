@@ -68,7 +68,7 @@ impl Rig {
         let pods = self.pods(Arm::Usher, &Client::to(FAR), pods);
         std::thread::sleep(hold);
         for pod in &pods {
-            pod.tell(SIDECAR, "listen");
+            pod.send_line(SIDECAR, "listen");
         }
         times(pods, 1)
     }
@@ -95,7 +95,7 @@ impl Rig {
 
 /// Makes a sidecar listen, and runs the script of its alternative.
 pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     if let Some(script) = arm.release() {
         pod.wait_line(SIDECAR, &format!("listening {READY_PORT} "));
         pod.filter(script);
@@ -105,22 +105,22 @@ pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
 fn times(mut pods: Vec<Pod>, connections: usize) -> Times {
     let mut times = Times::default();
     for pod in &pods {
-        let visit = pod.visit("app");
-        let well = visit.failed.is_empty() && visit.connected_ns.len() == connections;
-        assert!(well, "a connection failed: {visit:?}");
+        let result = pod.client_result("app");
+        let well = result.failed.is_empty() && result.connected_ns.len() == connections;
+        assert!(well, "a connection failed: {result:?}");
         let line = pod.wait_line(SIDECAR, &format!("listening {READY_PORT} "));
         let ready_ns = line.rsplit(' ').next().and_then(|ns| ns.parse().ok());
         let ready_ns: u64 = ready_ns.expect("the sidecar stamps it");
         let asked = pod.requests(SIDECAR);
         let asked = asked.iter().rfind(|request| request.port == READY_PORT);
-        for connected_ns in visit.connected_ns {
+        for connected_ns in result.connected_ns {
             let since = |ns: u64| Duration::from_nanos(connected_ns.saturating_sub(ns));
             times.connected.add(since(ready_ns));
             if let Some(asked) = asked {
                 times.released.add(since(asked.at_ns));
             }
         }
-        debug_assert!(visit.reached == [FAR], "through port {}", Capture::PORT);
+        debug_assert!(result.reached == [FAR], "through port {}", Capture::PORT);
     }
     for pod in &mut pods {
         pod.begin_removal();

@@ -40,10 +40,10 @@ fn first_answer(rig: &mut Rig, arm: Arm, effort: &Effort) -> Sample {
     }
     let mut sample = Sample::default();
     for pod in &pods {
-        let visit = pod.visit("app");
-        assert_eq!(visit.failed, [], "a connection failed");
-        for answered_ns in visit.answered_ns {
-            let took = answered_ns.saturating_sub(visit.main_ns);
+        let result = pod.client_result("app");
+        assert_eq!(result.failed, [], "a connection failed");
+        for answered_ns in result.answered_ns {
+            let took = answered_ns.saturating_sub(result.main_ns);
             sample.add(Duration::from_nanos(took));
         }
     }

@@ -70,7 +70,7 @@ fn wait_for_events(agent: &Agent) -> Duration {
 pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     let mut place = Place::new(0);
     place.crowd.settle(&place.agent);
-    let (asked, before) = (place.asked(), place.agent.usage());
+    let (requests, before) = (place.requests(), place.agent.usage());
     let had = Inventory::of(place.agent.pid());
     let (mut lives, mut most_kib, mut look) = (Lives::default(), 0, Instant::now());
     let (began, mut made) = (Instant::now(), 0_usize);
@@ -96,7 +96,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     place.crowd.settle(&place.agent);
     let after = place.agent.usage();
     let has = Inventory::of(place.agent.pid());
-    let asked = place.asked().since(asked);
+    let requests = place.requests().since(requests);
     let pods = count(made);
     record.section(&format!(
         "pods come, finish and go, {} a second wanted, for {} s",
@@ -124,7 +124,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     record.keyed(
         "fleet.kubelet",
         "lists of the kubelet's pods for each pod",
-        asked.kubelet / pods,
+        requests.kubelet / pods,
     );
     let dropped = place.agent.metric("usher_events_total", "dropped");
     record.figure("Events dropped for each pod", dropped / pods);
@@ -133,16 +133,16 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     record.keyed(
         "fleet.requests",
         "requests to the API server for each pod, with what was dropped",
-        (asked.api + asked.watches + dropped) / pods,
+        (requests.api + requests.watches + dropped) / pods,
     );
     record.keyed(
         "fleet.events",
         "Events among them for each pod, with what was dropped",
-        (asked.events + dropped) / pods,
+        (requests.events + dropped) / pods,
     );
     record.keyed(
         "fleet.bytes",
         "sent to the API server for each pod, with what was dropped, bytes",
-        asked.bytes / pods * (asked.events + dropped) / asked.events.max(1.0),
+        requests.bytes / pods * (requests.events + dropped) / requests.events.max(1.0),
     );
 }

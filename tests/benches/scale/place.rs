@@ -13,7 +13,7 @@ pub(crate) struct Place {
 
 /// Requests so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requests {
     /// Pod lists from the kubelet.
     pub(crate) kubelet: f64,
     /// New watches at the API server.
@@ -39,19 +39,19 @@ impl Place {
     }
 
     /// The requests so far.
-    pub(crate) fn asked(&self) -> Asked {
-        let mut sum = Asked {
-            kubelet: count(self.crowd.node.kubelet().asked()),
-            ..Asked::default()
+    pub(crate) fn requests(&self) -> Requests {
+        let mut sum = Requests {
+            kubelet: count(self.crowd.node.kubelet().requests()),
+            ..Requests::default()
         };
-        for asked in self.api.asked() {
-            let right = asked.right();
+        for request in self.api.requests() {
+            let right = request.right();
             if right.starts_with("watch ") {
                 sum.watches += 1.0;
                 continue;
             }
             sum.api += 1.0;
-            sum.bytes += count(asked.body.to_string().len());
+            sum.bytes += count(request.body.to_string().len());
             if right.ends_with(" events") {
                 sum.events += 1.0;
             }
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-impl Asked {
+impl Requests {
     /// The requests since then.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {

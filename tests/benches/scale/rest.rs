@@ -18,9 +18,9 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     place.crowd.refill();
     place.crowd.settle(&place.agent);
     std::thread::sleep(NEW);
-    let (came, before) = (place.asked(), place.agent.usage());
+    let (came, before) = (place.requests(), place.agent.usage());
     std::thread::sleep(effort.rest);
-    let (asked, after) = (place.asked().since(came), place.agent.usage());
+    let (requests, after) = (place.requests().since(came), place.agent.usage());
     record.section(&format!(
         "agent with {PODS} pods, nothing happens for {} s",
         effort.rest.as_secs()
@@ -52,7 +52,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     record.limit(
         "api.rest",
         "requests to the API server and the kubelet",
-        asked.api + asked.watches + asked.kubelet,
+        requests.api + requests.watches + requests.kubelet,
         Limit::AtMost(0.0),
     );
     record.limit(
@@ -74,7 +74,7 @@ pub(crate) fn measure(record: &mut Record, effort: &Effort) {
     record.keyed(
         "fleet.rest",
         "requests to the API server while nothing happens, a second",
-        (asked.api + asked.watches) / effort.rest.as_secs_f64(),
+        (requests.api + requests.watches) / effort.rest.as_secs_f64(),
     );
     let has = Inventory::of(place.agent.pid());
     record.figure("threads", count(has.threads));

@@ -9,7 +9,7 @@ use usher_core::{
     },
     node::socket::Protocol,
 };
-use usher_inspect::conns::{Conns, Scene};
+use usher_inspect::conns::{Conns, Input};
 use usher_sys::net::{netlink::message, nflog, nft, sockdiag};
 
 /// A datagram of nflog.
@@ -23,21 +23,21 @@ pub(super) fn nflog(bytes: &[u8]) -> bool {
 
 /// A page of the kernel's list of sockets.
 pub(super) fn sockdiag(bytes: &[u8]) -> bool {
-    let mut scene = Scene::default();
+    let mut input = Input::default();
     for message in message::messages(bytes) {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
-            scene
+            input
                 .sockets
                 .extend(sockdiag::decode(message.body, protocol));
         }
     }
     let conns = Conns {
-        sockets: scene.judge(),
+        sockets: input.judge(),
         ..Conns::default()
     };
     let table = conns.table(true);
-    assert_eq!(table.rows.len(), scene.sockets.len());
-    !scene.sockets.is_empty()
+    assert_eq!(table.rows.len(), input.sockets.len());
+    !input.sockets.is_empty()
 }
 
 /// A packet that may open a connection.

@@ -25,7 +25,7 @@ use crate::synthetic::wire::{self, Order};
 
 use id::new_container_id;
 
-pub use network::Visit;
+pub use network::ClientResult;
 
 /// The sandbox, which is not a container of the spec.
 const PAUSE: &str = "";
@@ -157,14 +157,14 @@ impl Pod {
         );
     }
 
-    /// Creates a container that was not created with the pod. On the command `visit`,
+    /// Creates a container that was not created with the pod. On the command `enter-network`,
     /// its process enters the network namespace of another pod.
-    pub fn start_visitor(&self, container: &str, host: &Self) {
+    pub fn start_entering_network(&self, container: &str, host: &Self) {
         let order = self.order_for(self.container(container));
         self.place(
             container,
             Order {
-                visits: Some(host.pid(PAUSE)),
+                enters_network_of: Some(host.pid(PAUSE)),
                 ..order
             },
         );
@@ -193,19 +193,19 @@ impl Pod {
 
     /// Makes an app exit with this code. Does not wait.
     pub fn finish(&self, container: &str, code: u8) {
-        self.tell(container, &format!("exit {code}"));
+        self.send_line(container, &format!("exit {code}"));
     }
 
     /// Makes an app exit with this code at this nanosecond of
     /// `CLOCK_MONOTONIC`, so that many can exit at once. Does not wait.
     pub fn finish_at(&self, container: &str, code: u8, at_ns: u64) {
-        self.tell(container, &format!("exit {code} {at_ns}"));
+        self.send_line(container, &format!("exit {code} {at_ns}"));
     }
 
-    pub fn tell(&self, container: &str, line: &str) {
+    pub fn send_line(&self, container: &str, line: &str) {
         let id = self.latest(container).id;
         let line = line.to_owned();
-        self.command(&wire::Command::Tell { id, line });
+        self.command(&wire::Command::SendLine { id, line });
     }
 
     pub fn signal(&self, container: &str, signal: Signal) {

@@ -30,7 +30,7 @@ pub enum Command {
     /// Create and start a container.
     Create(Box<Order>),
     /// Write a line to the standard input of a container's process.
-    Tell { id: String, line: String },
+    SendLine { id: String, line: String },
     /// Send a signal to a container's init process.
     Signal { id: String, number: i32 },
     /// Use a new network namespace for later containers.
@@ -98,8 +98,8 @@ pub struct Order {
     /// The process of the user namespace that the container enters; set by the
     /// shim.
     pub users: Option<i32>,
-    /// The process of the network namespace that it enters on the command `visit`.
-    pub visits: Option<i32>,
+    /// The process of the network namespace that it enters on the command `enter-network`.
+    pub enters_network_of: Option<i32>,
     /// Its user and group; None means root.
     pub user: Option<u32>,
     pub env: Vec<(String, String)>,

@@ -4,15 +4,15 @@ use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Doomed, Pod, process};
 
-use crate::scene::{APP, DAPR, LOGS, PROXY, Scene, Step, has_table, held_ports};
+use crate::scenario::{APP, DAPR, LOGS, PROXY, Scenario, Step, has_table, held_ports};
 
 /// Kills the agent at its kill point. Held connections are released by the kernel at the deadline. Then another
 /// agent starts.
-pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
+pub(crate) fn the_kill(scenario: &Scenario, step: Step, doomed: Doomed) -> Agent {
     doomed.kill();
-    if let Some(held) = scene.held.borrow().as_ref() {
+    if let Some(held) = scenario.held.borrow().as_ref() {
         // No app has started yet: the next agent adopts the hold from its table, or does not hold.
-        scene.unheld.set(step == Step::Come && !has_table(held));
+        scenario.unheld.set(step == Step::Come && !has_table(held));
         let held_ports = held_ports(held);
         let elements = held_ports.split('}').next().unwrap_or_default();
         let shut: Vec<&str> = elements.split(',').map(str::trim).collect();
@@ -26,28 +26,28 @@ pub(crate) fn the_kill(scene: &Scene, step: Step, doomed: Doomed) -> Agent {
             assert!(shut.count() > 0, "killed in {step:?}: no port is shut");
         }
     }
-    Agent::start_with_api(&scene.node, &scene.server, &[])
+    Agent::start_with_api(&scenario.node, &scenario.server, &[])
 }
 
 /// The pods ended as without the kill, and nothing is left in them.
-pub(crate) fn the_end(scene: &Scene, place: &str) {
-    scene.of_held(|held| {
-        let visit = held.visit_so_far(APP, 1);
-        if !scene.unheld.get() {
-            assert_eq!(visit.failed, [], "killed at {place}: {visit:?}");
+pub(crate) fn the_end(scenario: &Scenario, place: &str) {
+    scenario.of_held(|held| {
+        let result = held.client_result_so_far(APP, 1);
+        if !scenario.unheld.get() {
+            assert_eq!(result.failed, [], "killed at {place}: {result:?}");
         }
         ended_well(held, PROXY, place);
         ended_well(held, DAPR, place);
         // The first signal ends it, so there is no second.
         assert_eq!(posts(held, PROXY), 1, "killed at {place}");
     });
-    scene.of_plain(|plain| {
+    scenario.of_plain(|plain| {
         ended_well(plain, PROXY, place);
         ended_well(plain, LOGS, place);
         // A second request may follow during the drain, from an agent that has no record of the first one.
         assert!((1..=2).contains(&posts(plain, PROXY)), "killed at {place}");
     });
-    for pod in [&scene.held, &scene.plain] {
+    for pod in [&scenario.held, &scenario.plain] {
         let pod = pod.borrow();
         let pod = pod.as_ref().unwrap();
         let what = format!("no table in {}, killed at {place}", pod.name());
@@ -56,7 +56,7 @@ pub(crate) fn the_end(scene: &Scene, place: &str) {
 }
 
 /// Nothing of usher is left after the removal of the pods.
-pub(crate) fn all_is_well(scene: &Scene, agent: &Agent, place: &str) {
+pub(crate) fn all_is_well(scenario: &Scenario, agent: &Agent, place: &str) {
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     // The agent may have a request in its own namespace.
     let own = process::network(i32::try_from(agent.pid()).unwrap());
@@ -67,8 +67,8 @@ pub(crate) fn all_is_well(scene: &Scene, agent: &Agent, place: &str) {
     });
     agent.wait_metric("usher_held_starts", "", |starts| starts < 0.5);
     agent.wait_metric("usher_held_pods", "", |pods| pods < 0.5);
-    timeline_tells(scene, place);
-    let names = std::fs::read_dir(scene.node.run_dir()).unwrap();
+    timeline_records(scenario, place);
+    let names = std::fs::read_dir(scenario.node.run_dir()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let unfinished: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
     assert_eq!(unfinished, [""; 0], "killed at {place}");
@@ -89,9 +89,9 @@ fn posts(pod: &Pod, sidecar: &str) -> usize {
 }
 
 /// The timeline is intact, and has the end of both pods.
-fn timeline_tells(scene: &Scene, place: &str) {
+fn timeline_records(scenario: &Scenario, place: &str) {
     let reported = || {
-        let text = std::fs::read_to_string(scene.node.run_dir().join("timeline.jsonl")).unwrap();
+        let text = std::fs::read_to_string(scenario.node.run_dir().join("timeline.jsonl")).unwrap();
         let read = |line: &str| serde_json::from_str::<Value>(line).ok();
         text.lines().map(read).collect::<Option<Vec<Value>>>()
     };

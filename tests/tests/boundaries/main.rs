@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod after;
-mod scene;
+mod scenario;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use usher_tests::privilege;
 use usher_tests::synthetic::Doomed;
 use usher_tests::synthetic::clock::eventually;
 
-use crate::scene::{Scene, Step};
+use crate::scenario::{Scenario, Step};
 
 /// Kill points within actions, and between them.
 const WITHIN: [&str; 13] = [
@@ -47,38 +47,38 @@ const FILES: [&str; 4] = [
 
 /// The whole scenario with two pods, and an agent that is killed at this point.
 fn killed_at(place: &str) {
-    let scene = Scene::set(place);
-    let doomed = Doomed::start(&scene.node, &scene.server, place);
+    let scenario = Scenario::set(place);
+    let doomed = Doomed::start(&scenario.node, &scenario.server, place);
     eventually("the agent", || doomed.is_there() || doomed.serves());
     let mut doomed = Some(doomed);
     let mut living = None;
-    for step in scene::STEPS {
+    for step in scenario::STEPS {
         if let Some(killed) = doomed.take_if(|doomed| doomed.is_there()) {
-            living = Some(after::the_kill(&scene, step, killed));
+            living = Some(after::the_kill(&scenario, step, killed));
         }
         if step == Step::Leave {
-            after::the_end(&scene, place);
+            after::the_end(&scenario, place);
         }
-        scene.act(step);
+        scenario.act(step);
         if let Some(doomed) = &doomed {
             let what = format!("{step:?} or {place}");
             eventually(&what, || {
-                doomed.is_there() || scene.is_done(step, doomed.log())
+                doomed.is_there() || scenario.is_done(step, doomed.log())
             });
         }
         if let Some(killed) = doomed.take_if(|doomed| doomed.is_there()) {
-            living = Some(after::the_kill(&scene, step, killed));
+            living = Some(after::the_kill(&scenario, step, killed));
         }
         if let Some(agent) = &living {
             let what = format!("{step:?} after a kill at {place}");
-            eventually(&what, || scene.is_done(step, agent.log()));
+            eventually(&what, || scenario.is_done(step, agent.log()));
         }
     }
     if let Some(killed) = doomed.take() {
         eventually(place, || killed.is_there());
-        living = Some(after::the_kill(&scene, Step::Leave, killed));
+        living = Some(after::the_kill(&scenario, Step::Leave, killed));
     }
-    after::all_is_well(&scene, &living.unwrap(), place);
+    after::all_is_well(&scenario, &living.unwrap(), place);
 }
 
 fn killed_at_each<'places>(

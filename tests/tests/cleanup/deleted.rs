@@ -29,7 +29,7 @@ fn terminate_after(before: DaemonSet, change: impl Fn(&ApiServer, &Agent)) -> bo
     if is_clean {
         host.assert_clean(&pod);
         // Refused: the sidecar does not listen.
-        assert_eq!(pod.visit("app").connected_ns.len(), 0);
+        assert_eq!(pod.client_result("app").connected_ns.len(), 0);
     } else {
         assert!(host.path("bin/usher-cni").exists());
         assert!(has_table(&pod));
@@ -101,10 +101,10 @@ fn request_is_sent_only_by_an_agent_with_a_daemonset() {
     // Outside of a DaemonSet, with the name of one.
     let agent = host.agent_of(&server, "usher");
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(server.asked_for("get daemonsets").len(), 1);
+    assert_eq!(server.requests_for("get daemonsets").len(), 1);
     assert!(!host.has_entry());
     let agent = host.agent_of(&server, "");
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(server.asked_for("get daemonsets").len(), 1);
+    assert_eq!(server.requests_for("get daemonsets").len(), 1);
     assert!(host.has_entry());
 }

@@ -16,14 +16,14 @@ fn ready_once_nothing_is_left() {
     let pod = host.dirty();
     let notes = node.run_dir().join("notes");
     fs::write(&notes, "mine").unwrap();
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
 
     let agent = host.leaving();
     eventually("what is left", || agent.get("/readyz").1.contains("notes"));
     assert_eq!(agent.get("/readyz").0, 503);
     assert_eq!(agent.get("/healthz").0, 200);
     // The readiness does not delay anything else.
-    assert_eq!(pod.visit("app").code, 0);
+    assert_eq!(pod.client_result("app").code, 0);
     fs::remove_file(&notes).unwrap();
     eventually("the node to be clean", || agent.get("/readyz").0 == 200);
     host.assert_clean(&pod);

@@ -46,7 +46,7 @@ fn removes_everything_without_an_agent() {
     );
     assert_eq!(kinds.last(), Some(&"directory"));
 
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let removed = lines(&ran.stdout);
@@ -57,7 +57,7 @@ fn removes_everything_without_an_agent() {
     assert_eq!(removed.len(), found.len());
     host.assert_clean(&pod);
     // Held connections continue without usher.
-    assert_eq!(pod.visit("app").code, 0);
+    assert_eq!(pod.client_result("app").code, 0);
 
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0));

@@ -59,16 +59,16 @@ fn captured(name: &str, app: ContainerSpec) -> PodSpec {
 #[test]
 fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     let Some(node) = node("observe") else { return };
-    let spec = PodSpec::job("by-hand").annotation("usher.dev/quit", "false");
+    let spec = PodSpec::job("manual").annotation("usher.dev/quit", "false");
     let pod = node.run(&spec);
     let agent = agent(&node);
     refused(
-        &run(&node, &["quit", "by-hand"]),
+        &run(&node, &["quit", "manual"]),
         "app container app runs; --force overrides this",
     );
     pod.finish("app", 0);
     agent.wait_for("skipped", &pod.name());
-    let dry = answer(&node, &["quit", "by-hand", "--dry-run"]);
+    let dry = answer(&node, &["quit", "manual", "--dry-run"]);
     assert!(
         dry.contains("quit (dry run): terminated: istio-proxy by POST :15020/quitquitquit"),
         "{dry}"
@@ -86,7 +86,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
         "{noted}"
     );
     agent.wait_for("sidecar-ended", &pod.name());
-    let again = answer(&node, &["quit", "by-hand"]);
+    let again = answer(&node, &["quit", "manual"]);
     assert!(again.contains("none of its sidecars runs"), "{again}");
 }
 
@@ -162,9 +162,9 @@ fn operator_holds_and_releases_a_pod() {
         "{dry}"
     );
     // The connection waits until the sidecar is ready, as in enforce mode.
-    pod.tell(SIDECAR, "listen");
-    let visit = pod.visit("app");
-    assert_eq!((visit.code, visit.failed.len()), (0, 0), "{visit:?}");
+    pod.send_line(SIDECAR, "listen");
+    let result = pod.client_result("app");
+    assert_eq!((result.code, result.failed.len()), (0, 0), "{result:?}");
     agent.wait_for("hold-released", &pod.name());
     let over = answer(&node, &["release", "held"]);
     assert!(over.contains("nothing of it waits"), "{over}");
@@ -199,7 +199,7 @@ fn late_hold_applies_to_new_connections() {
         rules.contains("elements = { 15001 timeout 30s }"),
         "{rules}"
     );
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     let line = agent.wait_for("hold-released", &pod.name());
     assert!(
         line["reason"]

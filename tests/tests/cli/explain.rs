@@ -375,11 +375,11 @@ fn without_agent_and_without_kubelet() {
     let Some(node) = observing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("alone"));
-    let has_story = |explanation: &Value| {
+    let has_timeline = |explanation: &Value| {
         let reported = explanation["timeline"].as_array().unwrap();
         reported.iter().any(|moment| moment["from"] == "usher")
     };
-    eventually("a decision", || has_story(&explain(&node, &pod).0));
+    eventually("a decision", || has_timeline(&explain(&node, &pod).0));
     agent.kill();
     let ran = run(&node, &["explain", &pod.name(), "-o", "wide"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -292,12 +292,12 @@ fn refuses(arguments: &[&str]) -> bool {
     is_stream && is_document || from_file && of_now
 }
 
-struct Scene {
+struct Fixture {
     pod: Pod,
     stranger: Child,
 }
 
-impl Scene {
+impl Fixture {
     fn new(node: &Node) -> Self {
         let pod = pod(node);
         server(&pod);
@@ -306,7 +306,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Fixture {
     fn drop(&mut self) {
         drop(self.stranger.stdin.take());
         drop(self.stranger.wait());
@@ -316,33 +316,33 @@ impl Drop for Scene {
 #[test]
 fn with_an_agent() {
     let Some(node) = enforcing() else { return };
-    let scene = Scene::new(&node);
+    let fixture = Fixture::new(&node);
     let agent = Agent::start(&node);
     agent.wait_metric(
         "usher_decisions_total",
         "decision=\"invalid-annotation\"",
         |count| count > 0.0,
     );
-    nothing_acts(&node, &scene.pod, &[], &[]);
+    nothing_acts(&node, &fixture.pod, &[], &[]);
 }
 
 #[test]
 fn without_an_agent() {
     let Some(node) = enforcing() else { return };
-    let scene = Scene::new(&node);
+    let fixture = Fixture::new(&node);
     // A sysdump that was changed afterwards.
     let line = json!({
-        "at_ms": 1, "uid": scene.pod.uid(), "pod": EVIL, "decision": EVIL, "reason": evil(10_000), "container": EVIL,
+        "at_ms": 1, "uid": fixture.pod.uid(), "pod": EVIL, "decision": EVIL, "reason": evil(10_000), "container": EVIL,
     });
     fs::write(node.run_dir().join("timeline.jsonl"), format!("{line}\n")).unwrap();
     fs::write(node.run_dir().join("cni.log"), EVIL).unwrap();
-    nothing_acts(&node, &scene.pod, &[], &[]);
+    nothing_acts(&node, &fixture.pod, &[], &[]);
 }
 
 #[test]
 fn from_a_crafted_sysdump() {
     let Some(node) = enforcing() else { return };
-    let scene = Scene::new(&node);
+    let fixture = Fixture::new(&node);
     let dump: PathBuf = node.run_dir().with_file_name("evil");
     let dump = dump.to_str().unwrap();
     answer(&node, &["sysdump", "--directory", dump]);
@@ -350,7 +350,7 @@ fn from_a_crafted_sysdump() {
         "capture", "connect", "resolve", "request", "watch", "quit", "hold", "release", "log",
         "cleanup", "sysdump",
     ];
-    nothing_acts(&node, &scene.pod, &["--file", dump], &live);
+    nothing_acts(&node, &fixture.pod, &["--file", dump], &live);
     let manifest = Path::new(dump).join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("sysdump/v1", "\\u001b[2J\\u009b")).unwrap();

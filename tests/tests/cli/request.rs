@@ -65,7 +65,7 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn response_matches_curl() {
-    let Some((node, pod, server)) = pod("asked") else {
+    let Some((node, pod, server)) = pod("received") else {
         return;
     };
     for (path, status, answer) in ANSWERS {
@@ -82,9 +82,9 @@ fn response_matches_curl() {
         assert_eq!(ours.stdout, theirs.stdout, "{path}: {}", stderr(&ours));
         assert!(ours.stderr.is_empty(), "{path}: {}", stderr(&ours));
         // Both sent the same request, except for their names.
-        let [ours, theirs] = [server.asked(), server.asked()];
-        let words = |asked: &str| {
-            asked
+        let [ours, theirs] = [server.received(), server.received()];
+        let words = |received: &str| {
+            received
                 .lines()
                 .filter(|line| !line.starts_with("User-Agent"))
                 .collect::<Vec<_>>()
@@ -97,7 +97,7 @@ fn response_matches_curl() {
         let theirs = curl(&pod, &["--head", &url]);
         assert_eq!(ours.stdout, theirs.stdout, "HEAD {path}");
         assert!(answer.starts_with(&ours.stdout), "HEAD {path}");
-        drop([server.asked(), server.asked()]);
+        drop([server.received(), server.received()]);
     }
     // Without -i the output is the body.
     let ours = request(&node, &pod, &["GET", &server.url("/chunked")]);
@@ -156,13 +156,13 @@ fn request_matches_curl() {
         let theirs = ["--data-binary", data, "-H", "Expect:", &url];
         let theirs = curl(&pod, &[&theirs[..], &headers].concat());
         assert_eq!(theirs.status.code(), Some(0), "{}", stderr(&theirs));
-        let sort = |asked: String| {
-            let (head, body) = asked.split_once("\r\n\r\n").unwrap();
+        let sort = |received: String| {
+            let (head, body) = received.split_once("\r\n\r\n").unwrap();
             let mut lines: Vec<_> = head.lines().map(str::to_owned).collect();
             lines[1..].sort_unstable();
             (lines, body.to_owned())
         };
-        assert_eq!(sort(server.asked()), sort(server.asked()));
+        assert_eq!(sort(server.received()), sort(server.received()));
     }
     let mut command = usher::command_on(&node);
     command.args(["request", &pod.name(), "PUT", &url, "-d", "@-"]);
@@ -178,10 +178,11 @@ fn request_matches_curl() {
         .write_all(b"from a pipe")
         .unwrap();
     assert!(child.wait().unwrap().success());
-    let asked = server.asked();
+    let received = server.received();
     assert!(
-        asked.starts_with("PUT /plain HTTP/1.1\r\n") && asked.ends_with("\r\n\r\nfrom a pipe"),
-        "{asked}"
+        received.starts_with("PUT /plain HTTP/1.1\r\n")
+            && received.ends_with("\r\n\r\nfrom a pipe"),
+        "{received}"
     );
 }
 

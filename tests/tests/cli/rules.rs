@@ -116,7 +116,7 @@ fn drift_is_reported_and_repaired() {
         );
     }
     // The table holds and releases as before.
-    pod.tell("istio-proxy", "listen");
+    pod.send_line("istio-proxy", "listen");
     agent.wait_for("hold-released", &pod.name());
     let none = answer(&node, &["rules", "ruled", "--diff"]);
     assert!(

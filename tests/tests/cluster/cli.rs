@@ -138,21 +138,24 @@ fn without_node(text: &str, node: &str) -> String {
 }
 
 /// The events before the release vary, so the test compares the rest of an explanation.
-fn without_story(file: &str, end: &str, text: String) -> String {
+fn without_timeline(file: &str, end: &str, text: String) -> String {
     match (file, end) {
         ("explain", "json") => {}
         ("explain", _) => {
-            let (before, story) = text.split_once("\ntimeline").unwrap_or((&text, ""));
-            assert!(story.contains("hold-released"), "{text}");
+            let (before, timeline) = text.split_once("\ntimeline").unwrap_or((&text, ""));
+            assert!(timeline.contains("hold-released"), "{text}");
             return before.to_owned();
         }
         _ => return text,
     }
     let mut explanation: Value = serde_json::from_str(&text).unwrap_or_default();
-    let story = explanation
+    let timeline = explanation
         .as_object_mut()
         .and_then(|explanation| explanation.remove("timeline"));
-    assert!(story.is_some_and(|story| !story[0].is_null()), "{text}");
+    assert!(
+        timeline.is_some_and(|timeline| !timeline[0].is_null()),
+        "{text}"
+    );
     format!("{explanation:#}\n")
 }
 
@@ -212,7 +215,7 @@ fn each_command_works_on_a_pod_without_a_shell() {
             }
             let end = if form.is_empty() { "txt" } else { "json" };
             let text = ran.text();
-            let text = without_node(&without_story(file, end, text), lab.cluster.node_name());
+            let text = without_node(&without_timeline(file, end, text), lab.cluster.node_name());
             let text = named(&text, &namespace, &name);
             let golden = Path::new(GOLDEN).join(format!("{file}.{end}"));
             let checked = std::panic::catch_unwind(|| golden::check(&golden, &text, &[]));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use usher_tests::synthetic::api_server::Trouble;
 use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
 
-use crate::{enforcing, knows_mode, scene, wait_for, with};
+use crate::{enforcing, setup, wait_for, wait_mode, with};
 
 fn finish(node: &Node, agent: &Agent, names: &[&str]) {
     let specs: Vec<PodSpec> = names.iter().map(|name| PodSpec::job(name)).collect();
@@ -60,7 +60,7 @@ fn events_are_sent_afterwards_with_their_timestamps() {
         assert!(time < back, "{event}");
     }
     agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);
-    let posts = server.asked_for("create events").len();
+    let posts = server.requests_for("create events").len();
     assert_eq!(posts, 1 + names.len() + 3, "three were sent again");
     for result in ["dropped", "failed"] {
         let label = format!("result=\"{result}\"");
@@ -80,7 +80,7 @@ fn retry_after_is_respected() {
     server.trouble(&[Trouble::Status(429, Some(3))]);
     finish(&node, &agent, &["one"]);
     each_once(&server, 1);
-    let posts = server.asked_for("create events");
+    let posts = server.requests_for("create events");
     let waited = posts[1].at - posts[0].at;
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
     assert_eq!(posts[0].body, posts[1].body);
@@ -132,10 +132,10 @@ fn event_queue_is_bounded_and_losses_are_reported() {
     /// The others, in two equal parts: the allocator may still add an arena during the first one.
     const PART: u32 = 450;
     const MANY: u32 = FULL + 2 * PART;
-    let Some((node, server, agent)) = scene(&[], &[]) else {
+    let Some((node, server, agent)) = setup(&[], &[]) else {
         return;
     };
-    knows_mode(&agent, "observe");
+    wait_mode(&agent, "observe");
     node.configure("defaults: {quit: true}\n");
     agent.wait_metric("usher_config_reloads_total", "result=\"ok\"", |found| {
         found > 1.5

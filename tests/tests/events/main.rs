@@ -22,7 +22,7 @@ const RIGHTS: [&str; 5] = [
 ];
 
 /// A node, its API server with these annotations, and an agent; None if tests are skipped here.
-fn scene(annotations: &[(&str, &str)], flags: &[&str]) -> Option<(Node, ApiServer, Agent)> {
+fn setup(annotations: &[(&str, &str)], flags: &[&str]) -> Option<(Node, ApiServer, Agent)> {
     privilege::granted().then(|| {
         let node = Node::new();
         let server = ApiServer::start();
@@ -33,22 +33,22 @@ fn scene(annotations: &[(&str, &str)], flags: &[&str]) -> Option<(Node, ApiServe
 }
 
 fn enforcing() -> Option<(Node, ApiServer, Agent)> {
-    let scene = scene(&[("usher.dev/mode", "enforce")], &[])?;
-    knows_mode(&scene.2, "enforce");
-    Some(scene)
+    let setup = setup(&[("usher.dev/mode", "enforce")], &[])?;
+    wait_mode(&setup.2, "enforce");
+    Some(setup)
 }
 
-fn knows_mode(agent: &Agent, mode: &str) {
+fn wait_mode(agent: &Agent, mode: &str) {
     let labels = format!("capability=\"quit\",mode=\"{mode}\"");
     agent.wait_metric("usher_mode", &labels, |value| value > 0.5);
 }
 
 /// All requests were permitted by the role.
-fn asked_only(server: &ApiServer, more: &[&str]) {
-    for asked in server.asked() {
-        let right = asked.right();
+fn received_only(server: &ApiServer, more: &[&str]) {
+    for request in server.requests() {
+        let right = request.right();
         let known = RIGHTS.iter().chain(more).any(|known| *known == right);
-        assert!(known, "{right}: {asked:?}");
+        assert!(known, "{right}: {request:?}");
     }
 }
 

@@ -2,11 +2,11 @@
 
 use usher_tests::synthetic::{Agent, ApiServer};
 
-use crate::{asked_only, enforcing, knows_mode, scene, wait_for, with};
+use crate::{enforcing, received_only, setup, wait_for, wait_mode, with};
 
 fn follows(server: &ApiServer, agent: &Agent, mode: &str) {
     server.annotate(&[("usher.dev/mode", mode)]);
-    knows_mode(agent, mode);
+    wait_mode(agent, mode);
 }
 
 #[test]
@@ -17,9 +17,9 @@ fn node_change_applies_at_once_without_a_list() {
     for mode in ["off", "observe", "enforce"] {
         follows(&server, &agent, mode);
     }
-    server.wait_asked("watch nodes", 1);
-    assert_eq!(server.asked_for("get nodes").len(), 1);
-    let watches = server.asked_for("watch nodes");
+    server.wait_requests("watch nodes", 1);
+    assert_eq!(server.requests_for("get nodes").len(), 1);
+    let watches = server.requests_for("watch nodes");
     assert_eq!(watches.len(), 1);
     let query = &watches[0].query;
     for part in [
@@ -30,7 +30,7 @@ fn node_change_applies_at_once_without_a_list() {
     ] {
         assert!(query.contains(part), "{query}");
     }
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
 }
 
 #[test]
@@ -39,15 +39,15 @@ fn expired_or_closed_watch_restarts() {
         return;
     };
     for (round, expired) in [(2, true), (3, false), (4, true)] {
-        server.wait_asked("watch nodes", round - 1);
+        server.wait_requests("watch nodes", round - 1);
         server.end_watches(expired);
-        server.wait_asked("get nodes", round);
-        server.wait_asked("watch nodes", round);
+        server.wait_requests("get nodes", round);
+        server.wait_requests("watch nodes", round);
         follows(&server, &agent, if expired { "off" } else { "enforce" });
     }
     let errors = agent.metric("usher_node_watch_errors_total", "");
     assert!(errors < 0.5, "that is no error: {errors}");
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn change_during_an_outage_is_detected() {
     agent.wait_metric("usher_node_watch_errors_total", "", |count| count > 1.5);
     server.annotate(&[("usher.dev/mode", "off")]);
     server.away(false);
-    knows_mode(&agent, "off");
+    wait_mode(&agent, "off");
     let lines = agent.log().lines();
     let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
     let lost = "lost the watch on the Node, retrying; its last annotations stay in use";
@@ -69,10 +69,10 @@ fn change_during_an_outage_is_detected() {
 
 #[test]
 fn broken_configuration_and_its_repair_are_reported() {
-    let Some((node, server, agent)) = scene(&[], &[]) else {
+    let Some((node, server, agent)) = setup(&[], &[]) else {
         return;
     };
-    knows_mode(&agent, "observe");
+    wait_mode(&agent, "observe");
     node.configure("defaults: {quit: perhaps}\n");
     let event = wait_for(&server, "ConfigurationRejected");
     assert_eq!(event["regarding"]["kind"], "Node");
@@ -88,7 +88,7 @@ fn broken_configuration_and_its_repair_are_reported() {
 #[test]
 fn repeated_events_form_a_series() {
     let annotations = [("usher.dev/mode", "enforced")];
-    let Some((_node, server, agent)) = scene(&annotations, &[]) else {
+    let Some((_node, server, agent)) = setup(&annotations, &[]) else {
         return;
     };
     let event = wait_for(&server, "InvalidAnnotation");
@@ -106,6 +106,6 @@ fn repeated_events_form_a_series() {
     assert!(event["series"]["lastObservedTime"].is_string());
     let first = event["eventTime"].as_str().unwrap();
     assert!(first < event["series"]["lastObservedTime"].as_str().unwrap());
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
     drop(agent);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use usher_tests::synthetic::PodSpec;
 
-use crate::{asked_only, enforcing, knows_mode, scene, wait_for, with};
+use crate::{enforcing, received_only, setup, wait_for, wait_mode, with};
 
 #[test]
 fn finished_job_gets_one_event() {
@@ -42,15 +42,15 @@ fn finished_job_gets_one_event() {
     agent.wait_metric("usher_events_queued", "", |queued| queued < 0.5);
     let sent = agent.metric("usher_events_total", "result=\"sent\"");
     assert!((sent - 2.0).abs() < 0.1, "{sent}");
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
 }
 
 #[test]
 fn observed_then_enforced() {
-    let Some((node, server, agent)) = scene(&[], &[]) else {
+    let Some((node, server, agent)) = setup(&[], &[]) else {
         return;
     };
-    knows_mode(&agent, "observe");
+    wait_mode(&agent, "observe");
     let pod = node.run(&PodSpec::job("stuck"));
     pod.finish("app", 0);
     let event = wait_for(&server, "WouldQuit");
@@ -64,7 +64,7 @@ fn observed_then_enforced() {
         changed["note"],
         "quit: enforce (was observe); hold: observe (was observe); linger: observe (was observe)"
     );
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, ApiServer, Behaviour, Node};
 
-use crate::{asked_only, knows_mode, wait_for, with};
+use crate::{received_only, wait_for, wait_mode, with};
 
 const KEY: &str = "usher.dev/not-ready";
 
@@ -39,16 +39,16 @@ fn taint_is_removed_once_the_agent_is_ready() {
     };
     node.kubelet().behave(Behaviour::Status(500));
     let agent = start(&node, &server);
-    knows_mode(&agent, "observe");
-    node.kubelet().wait_asked(Behaviour::Status(500), 2);
-    assert!(server.asked_for("patch nodes").is_empty());
+    wait_mode(&agent, "observe");
+    node.kubelet().wait_requests(Behaviour::Status(500), 2);
+    assert!(server.requests_for("patch nodes").is_empty());
     assert_eq!(server.taints(), json!([other(), ours()]));
     node.kubelet().behave(Behaviour::Ok);
     server.wait_taints("only the other", |taints| *taints == json!([other()]));
     let event = wait_for(&server, "StartupTaintRemoved");
     assert_eq!(event["regarding"]["name"], "synthetic-node");
-    assert_eq!(server.asked_for("patch nodes").len(), 1);
-    asked_only(&server, &["patch nodes"]);
+    assert_eq!(server.requests_for("patch nodes").len(), 1);
+    received_only(&server, &["patch nodes"]);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn concurrent_taint_change_is_preserved() {
     server.wait_taints("what others want", |taints| {
         *taints == json!([other(), third()])
     });
-    assert_eq!(server.asked_for("patch nodes").len(), 2);
+    assert_eq!(server.requests_for("patch nodes").len(), 2);
     let errors = agent.metric("usher_startup_taint_errors_total", "");
     assert!(errors < 0.5, "{errors}");
 }
@@ -103,13 +103,13 @@ fn failed_removal_is_reported_after_a_failed_read() {
     };
     node.kubelet().behave(Behaviour::Status(500));
     let agent = start(&node, &server);
-    knows_mode(&agent, "observe");
+    wait_mode(&agent, "observe");
     // The watch continues.
-    server.wait_asked("watch nodes", 1);
+    server.wait_requests("watch nodes", 1);
     server.forbid("get nodes");
     server.forbid("patch nodes");
     node.kubelet().behave(Behaviour::Ok);
-    server.wait_asked("get nodes", 1 + 4);
+    server.wait_requests("get nodes", 1 + 4);
     let errors = agent.metric("usher_startup_taint_errors_total", "");
     assert!(errors < 0.5, "{errors}");
     server.allow("get nodes");
@@ -128,12 +128,12 @@ fn taint_stays_without_the_option() {
         return;
     };
     let agent = Agent::start_with_api(&node, &server, &[]);
-    knows_mode(&agent, "observe");
-    node.kubelet().wait_asked(Behaviour::Ok, 1);
+    wait_mode(&agent, "observe");
+    node.kubelet().wait_requests(Behaviour::Ok, 1);
     server.annotate(&[("usher.dev/mode", "off")]);
-    knows_mode(&agent, "off");
+    wait_mode(&agent, "off");
     assert_eq!(server.taints(), json!([other(), ours()]));
-    assert_eq!(server.asked_for("get nodes").len(), 1, "the watch's");
+    assert_eq!(server.requests_for("get nodes").len(), 1, "the watch's");
     assert!(with(&server.events(), "StartupTaintRemoved").is_empty());
-    asked_only(&server, &[]);
+    received_only(&server, &[]);
 }

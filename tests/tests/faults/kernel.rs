@@ -3,7 +3,7 @@
 use nix::sys::utsname::uname;
 
 /// Whether it reports the exit code of a process to processes other than its parent (`PIDFD_INFO_EXIT`, Linux 6.15).
-pub(crate) fn tells_codes() -> bool {
+pub(crate) fn reports_exit_codes() -> bool {
     let release = uname().unwrap().release().to_str().unwrap().to_owned();
     let numbers = release.split(|letter: char| !letter.is_ascii_digit());
     let mut numbers = numbers.map(|number| number.parse().unwrap());
@@ -12,8 +12,8 @@ pub(crate) fn tells_codes() -> bool {
 }
 
 /// The report on a sidecar that exited with code 0 after the request.
-pub(crate) fn ended_as_asked() -> &'static str {
-    match tells_codes() {
+pub(crate) fn ended_as_requested() -> &'static str {
+    match reports_exit_codes() {
         true => "the sidecar ended as requested, with exit code 0",
         false => "the sidecar ended as requested",
     }

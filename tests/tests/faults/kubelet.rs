@@ -21,7 +21,7 @@ fn recovers_from(behaviour: Behaviour, result: &str) {
 }
 
 fn expect_complaint(agent: &Agent, node: &Node, behaviour: Behaviour, result: &str) {
-    node.kubelet().wait_asked(behaviour, 1);
+    node.kubelet().wait_requests(behaviour, 1);
     let label = format!("result=\"{result}\"");
     agent.wait_metric("usher_kubelet_requests_total", &label, |count| count >= 1.0);
     agent.log().wait("a complaint about the kubelet", |line| {
@@ -93,7 +93,7 @@ fn silence_delays_no_known_pod() {
     finish_and_quit(&agent, &other);
     node.kubelet().behave(Behaviour::Silence);
     let unknown = node.run(&PodSpec::job("unknown"));
-    node.kubelet().wait_asked(Behaviour::Silence, 1);
+    node.kubelet().wait_requests(Behaviour::Silence, 1);
     finish_and_quit(&agent, &pod);
     node.kubelet().behave(Behaviour::Ok);
     finish_and_quit(&agent, &unknown);

@@ -15,14 +15,14 @@ use crate::{enforcing, finish_and_quit};
 const FILE: &str = "root/var/lib/kubelet/pki/kubelet.crt";
 
 /// A node whose kubelet has a self-signed certificate, and the cluster's CA, which did not sign it.
-struct Scene {
+struct Fixture {
     node: Node,
     server: ApiServer,
     disk: TempDir,
     certificate: String,
 }
 
-impl Scene {
+impl Fixture {
     fn set() -> Option<Self> {
         let node = enforcing()?;
         let [kubelet, ca] = ["node-1", "ca"]
@@ -67,7 +67,7 @@ impl Scene {
                 Some(event["note"].as_str()?.to_owned())
             });
         assert_eq!(agent.get("/readyz").0, 503);
-        assert_eq!(self.node.kubelet().asked(), 0);
+        assert_eq!(self.node.kubelet().requests(), 0);
         assert!(note.contains("value kubelet.certificate"), "{note}");
         note
     }
@@ -110,35 +110,41 @@ fn serve(node: &Node, certified: &CertifiedKey<rcgen::KeyPair>) {
 
 #[test]
 fn certificate_on_the_disk_of_the_node_is_pinned() {
-    let Some(scene) = Scene::set() else { return };
-    fs::write(scene.file(), &scene.certificate).unwrap();
-    let agent = scene.agent(&[]);
-    finish_and_quit(&agent, &scene.node.run(&PodSpec::job("pinned")));
+    let Some(fixture) = Fixture::set() else {
+        return;
+    };
+    fs::write(fixture.file(), &fixture.certificate).unwrap();
+    let agent = fixture.agent(&[]);
+    finish_and_quit(&agent, &fixture.node.run(&PodSpec::job("pinned")));
 }
 
 #[test]
 fn unknown_certificate_is_refused_until_its_file_appears() {
-    let Some(scene) = Scene::set() else { return };
-    let agent = scene.agent(&[]);
-    let pod = scene.node.run(&PodSpec::job("waits"));
-    let note = scene.is_refused(&agent);
+    let Some(fixture) = Fixture::set() else {
+        return;
+    };
+    let agent = fixture.agent(&[]);
+    let pod = fixture.node.run(&PodSpec::job("waits"));
+    let note = fixture.is_refused(&agent);
     assert!(note.contains("kubelet.crt: No such file"), "{note}");
     // Another certificate is no reason to trust this one.
     let other = generate_simple_self_signed(vec!["node-1".to_owned()]).unwrap();
-    fs::write(scene.file(), other.cert.pem()).unwrap();
+    fs::write(fixture.file(), other.cert.pem()).unwrap();
     agent.wait_metric("usher_kubelet_requests_total", "result=\"tls\"", |count| {
         count >= 2.0
     });
-    assert_eq!(scene.node.kubelet().asked(), 0);
-    fs::write(scene.file(), &scene.certificate).unwrap();
+    assert_eq!(fixture.node.kubelet().requests(), 0);
+    fs::write(fixture.file(), &fixture.certificate).unwrap();
     finish_and_quit(&agent, &pod);
 }
 
 #[test]
 fn file_on_the_disk_is_ignored_without_auto() {
-    let Some(scene) = Scene::set() else { return };
-    fs::write(scene.file(), &scene.certificate).unwrap();
-    let agent = scene.agent(&["--kubelet-cert", ""]);
-    scene.node.run(&PodSpec::job("refused"));
-    scene.is_refused(&agent);
+    let Some(fixture) = Fixture::set() else {
+        return;
+    };
+    fs::write(fixture.file(), &fixture.certificate).unwrap();
+    let agent = fixture.agent(&["--kubelet-cert", ""]);
+    fixture.node.run(&PodSpec::job("refused"));
+    fixture.is_refused(&agent);
 }

@@ -190,7 +190,7 @@ fn app_exits_before_its_sidecar_listens() {
     let pod = node.run(&spec);
     pod.finish("app", 0);
     agent.wait_for("pod-finished", &pod.name());
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     expect_quit(&agent, &pod);
 }
 

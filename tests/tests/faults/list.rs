@@ -84,7 +84,7 @@ fn pod(namespace: &str, number: usize, containers: &str, status: &str) -> String
     .concat()
 }
 
-struct Scene<'test> {
+struct Fixture<'test> {
     node: &'test Node,
     agent: &'test Agent,
     server: &'test ApiServer,
@@ -94,7 +94,7 @@ struct Scene<'test> {
 
 /// Two agents, one after the other, within the chart's limit. Both serve an ordinary pod.
 #[expect(clippy::print_stdout, reason = "the memory of each agent")]
-fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
+fn serve(name: &str, bulk: Bulk, check: impl Fn(&Fixture<'_>)) {
     let Some(node) = enforcing() else { return };
     let server = ApiServer::start();
     server.annotate(&[("usher.dev/mode", "enforce")]);
@@ -105,7 +105,7 @@ fn serve(name: &str, bulk: Bulk, check: impl Fn(&Scene<'_>)) {
         let pod = node.run(&PodSpec::job(name));
         let agent = Agent::start_limited(&node, Some(&server), &limited);
         finish_and_quit(&agent, &pod);
-        check(&Scene {
+        check(&Fixture {
             node: &node,
             agent: &agent,
             server: &server,
@@ -128,7 +128,7 @@ fn hostile_specs() {
     serve(
         "list-hostile",
         HOSTILE,
-        |&Scene { agent, server, .. }| {
+        |&Fixture { agent, server, .. }| {
             for reason in ["too-large", "over-budget"] {
                 let labels = format!("reason=\"{reason}\"");
                 agent.wait_metric("usher_kubelet_skipped_pods_total", &labels, |pods| {
@@ -155,7 +155,7 @@ fn hostile_specs() {
 
 #[test]
 fn thousands_of_finished_pods() {
-    serve("list-finished", FINISHED, |&Scene { agent, .. }| {
+    serve("list-finished", FINISHED, |&Fixture { agent, .. }| {
         for reason in ["invalid", "too-large", "over-budget"] {
             let labels = format!("reason=\"{reason}\"");
             assert_eq!(
@@ -169,16 +169,16 @@ fn thousands_of_finished_pods() {
 /// The commands run in the agent's container.
 #[test]
 fn commands_in_the_container_of_the_agent() {
-    serve("list-commands", HOSTILE, |scene| {
-        if scene.pod.ends_with("before") {
+    serve("list-commands", HOSTILE, |fixture| {
+        if fixture.pod.ends_with("before") {
             return;
         }
         for command in COMMANDS {
             let words = command
                 .iter()
-                .map(|word| if *word == POD { scene.pod } else { word });
+                .map(|word| if *word == POD { fixture.pod } else { word });
             let words: Vec<&str> = words.collect();
-            let ran = usher::on_limited(scene.node, scene.limited, &words);
+            let ran = usher::on_limited(fixture.node, fixture.limited, &words);
             println!("{words:?}: {:?}, {}", ran.code, ran.stderr);
             // The command was not killed, and had no unexpected error.
             assert!(matches!(ran.code, Some(0 | 1)), "{words:?}: {}", ran.stderr);
@@ -187,7 +187,7 @@ fn commands_in_the_container_of_the_agent() {
                 "{words:?}: {}",
                 ran.stderr
             );
-            let state = process::state(scene.agent.pid());
+            let state = process::state(fixture.agent.pid());
             assert!(!matches!(state, None | Some('Z')), "{words:?}");
         }
     });

@@ -127,7 +127,7 @@ fn statuses_are_not_needed() {
     let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
     finish_and_quit(&agent, &never);
     // Only the exit code decides whether the app is restarted.
-    if kernel::tells_codes() {
+    if kernel::reports_exit_codes() {
         finish_and_quit(&agent, &on_failure);
     }
 }

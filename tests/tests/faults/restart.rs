@@ -17,7 +17,7 @@ fn killed_between_exit_and_request() {
     pod.finish("app", 0);
     agent.wait_for("pod-finished", &pod.name());
     agent.kill();
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     pod.wait_line(SIDECAR, "listening");
     assert!(pod.requests(SIDECAR).is_empty());
     let agent = Agent::start(&node);

@@ -43,7 +43,7 @@ fn assert_ended_in_time(agent: &Agent, pod: &str) {
         "{decisions:?}"
     );
     // The cgroup of the sidecar may have been removed by then.
-    assert_eq!(ended["reason"], kernel::ended_as_asked(), "{ended}");
+    assert_eq!(ended["reason"], kernel::ended_as_requested(), "{ended}");
 }
 
 fn wait_overdue(stopped: Instant) {

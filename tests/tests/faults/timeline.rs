@@ -26,7 +26,7 @@ fn entries(node: &Node, pod: &str) -> Vec<(String, String)> {
 fn records_every_decision_and_survives_a_kill() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&PodSpec::job("story"));
+    let pod = node.run(&PodSpec::job("timeline"));
     // The app exits only after the agent has observed it.
     agent.wait_metric("usher_decisions_total", "decision=\"waiting\"", |_| {
         let reported = entries(&node, &pod.name());
@@ -54,7 +54,7 @@ fn records_every_decision_and_survives_a_kill() {
     let runs = before.iter().any(|(_, reason)| reason.contains("app runs"));
     assert!(runs, "{before:?}");
     let code = &before.last().unwrap().1;
-    assert!(code.contains(kernel::ended_as_asked()), "{code}");
+    assert!(code.contains(kernel::ended_as_requested()), "{code}");
     // The state that a killed agent leaves in the middle of a write.
     let journal = node.run_dir().join("timeline.jsonl");
     let mut torn = OpenOptions::new().append(true).open(&journal).unwrap();

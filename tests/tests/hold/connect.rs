@@ -19,11 +19,11 @@ fn first_connection_waits_and_succeeds() {
     let added = pod.added(1);
     assert_eq!(added.code, Some(0));
     assert!(added.output.contains("\"e0\""), "{added:?}");
-    let visit = pod.visit("app");
-    connected(&visit, 1);
+    let result = pod.client_result("app");
+    connected(&result, 1);
     // Through the proxy, which did not listen before.
-    assert_eq!(visit.reached, [FAR]);
-    assert!(visit.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15001));
+    assert_eq!(result.reached, [FAR]);
+    assert!(result.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15001));
     let why = opened(&agent, &pod);
     assert!(why.contains("the sidecar is ready"), "{why}");
     assert!(why.contains("1 connection had waited"), "{why}");
@@ -34,7 +34,7 @@ fn first_connection_waits_and_succeeds() {
 fn without_an_agent_connections_are_refused_and_the_pod_starts() {
     let Some(node) = holding() else { return };
     let pod = node.run(&ready_on_command("unheld"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     assert_eq!(pod.added(1).code, Some(0));
     let log = std::fs::read_to_string(node.plugin_log()).unwrap();
     assert!(log.contains("default/unheld"), "{log}");
@@ -60,9 +60,9 @@ fn both_families_and_twenty_at_once() {
     for (pod, (_name, client)) in pods.iter().zip(clients) {
         waits(pod, client.connections);
         ready(pod);
-        let visit = pod.visit("app");
-        connected(&visit, client.connections);
-        assert_eq!(visit.reached, [client.to.to_string()]);
+        let result = pod.client_result("app");
+        connected(&result, client.connections);
+        assert_eq!(result.reached, [client.to.to_string()]);
         let why = opened(&agent, pod);
         let waited = format!("{} connection", client.connections);
         assert!(why.contains(&waited), "{why}");
@@ -86,7 +86,7 @@ fn every_proxy_position_and_restart_policy() {
         late("own-users").own_users(),
     ];
     for pod in node.run_all(&specs) {
-        connected(&pod.visit("app"), 1);
+        connected(&pod.client_result("app"), 1);
     }
 }
 
@@ -115,12 +115,12 @@ fn uncaptured_connection_is_not_held() {
     let pod = node.run(&spec);
     armed(&agent, &pod);
     pod.start("near");
-    connected(&pod.visit("near"), 1);
+    connected(&pod.client_result("near"), 1);
     pod.start("same-port");
-    refused(&pod.visit("same-port"));
+    refused(&pod.client_result("same-port"));
     assert!(pod.end_so_far("app").is_none(), "it waits");
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
 }
 
 /// The proxy's own connections are not held, also to itself.
@@ -133,9 +133,9 @@ fn proxy_connection_is_not_held() {
     let pod = node.run(&spec);
     armed(&agent, &pod);
     pod.start("of-the-proxy");
-    refused(&pod.visit("of-the-proxy"));
+    refused(&pod.client_result("of-the-proxy"));
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn captured_dns_query_is_held() {
     pod.wait_container("app");
     assert!(pod.end_so_far("app").is_none());
     ready(&pod);
-    let visit = pod.visit("app");
-    connected(&visit, 1);
-    assert!(visit.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15053));
+    let result = pod.client_result("app");
+    connected(&result, 1);
+    assert!(result.connected_ns[0] >= listens_ns(&pod, SIDECAR, 15053));
 }

@@ -26,7 +26,7 @@ fn connections_are_released_at_the_deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("open"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = opened(&agent, &pod);
     assert!(
         why.contains("the sidecar is not ready at the deadline"),
@@ -46,7 +46,7 @@ fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
     let pod = node.run(&ready_on_command("frozen").hold_deadline(deadline));
     waits(&pod, 1);
     agent.signal(Signal::SIGSTOP);
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     agent.signal(Signal::SIGCONT);
     let why = opened(&agent, &pod);
     assert!(
@@ -68,7 +68,7 @@ fn own_probes_are_not_counted() {
     waits(&pod, 1);
     eventually("readiness probes", || pod.requests(SIDECAR).len() >= 20);
     agent.signal(Signal::SIGSTOP);
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     agent.signal(Signal::SIGCONT);
     let why = opened(&agent, &pod);
     assert!(why.contains("1 connection had waited"), "{why}");
@@ -83,7 +83,7 @@ fn connections_stay_held_after_the_deadline_when_configured() {
     assert!(pod.end_so_far("app").is_none());
     assert!(has_table(&pod));
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     opened(&agent, &pod);
 }
 
@@ -97,7 +97,7 @@ fn hold_that_stays_closed_ends_with_its_lease_without_an_agent() {
     agent.kill();
     let lease = left(&pod);
     assert!(lease <= LEASE, "{lease:?}");
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
 }
 
 /// The remaining timeout of the pod's held ports in the kernel.
@@ -126,7 +126,7 @@ fn deadline_starts_with_the_first_app() {
     pod.start("app");
     waits(&pod, 1);
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     let why = opened(&agent, &pod);
     assert!(why.contains("1 connection had waited"), "{why}");
 }

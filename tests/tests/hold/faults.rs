@@ -68,7 +68,7 @@ fn starts_unheld(node: &Node, name: &str) {
     let added = pod.added(1);
     assert_eq!(added.code, Some(0), "{added:?}");
     assert!(added.took < slower(BOUND), "{added:?}");
-    crate::refused(&pod.visit("app"));
+    crate::refused(&pod.client_result("app"));
 }
 
 /// No agent helps them, and all of them succeed: the sidecars are ready before
@@ -80,7 +80,7 @@ fn succeed_by_the_deadline(node: &Node, pods: &[Pod]) {
     starts_unheld(node, "during");
     for pod in pods {
         pod.wait_line(SIDECAR, "listening 15021 ");
-        connected(&pod.visit_so_far("app", 1), 1);
+        connected(&pod.client_result_so_far("app", 1), 1);
     }
 }
 
@@ -99,7 +99,7 @@ fn killed() {
     succeed_by_the_deadline(&node, &pods);
     let agent = Agent::start(&node);
     nothing_is_left(&pods);
-    connected(&node.run(&crate::late("after")).visit("app"), 1);
+    connected(&node.run(&crate::late("after")).client_result("app"), 1);
     drop(agent);
 }
 
@@ -112,7 +112,7 @@ fn stopped() {
     succeed_by_the_deadline(&node, &pods);
     agent.signal(Signal::SIGCONT);
     nothing_is_left(&pods);
-    connected(&node.run(&crate::late("after")).visit("app"), 1);
+    connected(&node.run(&crate::late("after")).client_result("app"), 1);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn wedged() {
         succeed_by_the_deadline(&node, &pods);
     });
     nothing_is_left(&pods);
-    connected(&node.run(&crate::late("after")).visit("app"), 1);
+    connected(&node.run(&crate::late("after")).client_result("app"), 1);
 }
 
 /// The next agent adopts the holds, with their deadlines.
@@ -144,7 +144,7 @@ fn restarted_while_connections_wait() {
         ready(pod);
     }
     for pod in &pods {
-        connected(&pod.visit_so_far("app", 1), 1);
+        connected(&pod.client_result_so_far("app", 1), 1);
         let why = opened(&agent, pod);
         assert!(why.contains("is ready"), "{why}");
     }
@@ -157,11 +157,11 @@ fn listening(agent: &Agent, wanted: bool) {
 }
 
 /// The next pod is announced, and held.
-fn hears(node: &Node, agent: &Agent, name: &str) {
+fn next_pod_is_held(node: &Node, agent: &Agent, name: &str) {
     let held = || agent.metric("usher_cni_announcements_total", "result=\"held\"");
     let before = held();
     let pod = node.run(&crate::late(name));
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     assert_eq!(held(), before + 1.0, "{:?}", pod.added(1));
 }
 
@@ -177,7 +177,7 @@ fn without_its_socket() {
         eventually(name, || socket.exists());
     }
     listening(&agent, true);
-    hears(&node, &agent, "removed");
+    next_pod_is_held(&node, &agent, "removed");
     // Another, without a listener.
     let socket = node.run_dir().join("cni.sock");
     let other = node.run_dir().join("other");
@@ -192,7 +192,7 @@ fn without_its_socket() {
         fs::metadata(&socket).is_ok_and(|found| found.ino() != inode)
     });
     listening(&agent, true);
-    hears(&node, &agent, "replaced");
+    next_pod_is_held(&node, &agent, "replaced");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn without_a_socket_directory() {
     listening(&agent, false);
     fs::remove_dir(&socket).unwrap();
     listening(&agent, true);
-    hears(&node, &agent, "after");
+    next_pod_is_held(&node, &agent, "after");
 }
 
 /// A second agent that is started by mistake exits, and does not affect the first one.
@@ -232,5 +232,5 @@ fn alongside_a_second_agent() {
         "{lines:?}"
     );
     assert_eq!(inodes(), before);
-    hears(&node, &agent, "after");
+    next_pod_is_held(&node, &agent, "after");
 }

@@ -43,5 +43,5 @@ fn dropped_copies_are_counted_and_their_connections_continue() {
         why.contains("more continue with their next retransmission"),
         "{why}"
     );
-    connected(&pod.visit("app"), CONNECTIONS);
+    connected(&pod.client_result("app"), CONNECTIONS);
 }

@@ -30,11 +30,11 @@ fn hold_starts_after_the_last_init_container() {
     ];
     for pod in node.run_all(&specs) {
         assert_eq!(pod.added(1).code, Some(0));
-        connected(&pod.visit("app"), 1);
+        connected(&pod.client_result("app"), 1);
         if !pod.name().ends_with("/rules") {
-            let mut visit = pod.visit("migrate");
-            assert_eq!(std::mem::take(&mut visit.code), 0);
-            refused(&visit);
+            let mut result = pod.client_result("migrate");
+            assert_eq!(std::mem::take(&mut result.code), 0);
+            refused(&result);
         }
     }
 }
@@ -60,5 +60,5 @@ fn failed_init_container_is_retried() {
         pod.wait_container("flaky");
         pod.finish("flaky", 0);
     });
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
 }

@@ -28,7 +28,7 @@ fn five_hundred_pods_come_and_go() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     // The first pod creates the agent's permanent resources.
-    connected(&node.run(&late("first")).visit("app"), 1);
+    connected(&node.run(&late("first")).client_result("app"), 1);
     let gone = || agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     gone();
     let descriptors = agent.open_descriptors();
@@ -42,7 +42,7 @@ fn five_hundred_pods_come_and_go() {
             ready(pod);
         }
         for pod in pods.iter().step_by(4) {
-            connected(&pod.visit("app"), 1);
+            connected(&pod.client_result("app"), 1);
         }
         for pod in &mut pods {
             pod.begin_removal();
@@ -62,5 +62,5 @@ fn five_hundred_pods_come_and_go() {
     eventually("no network held", || {
         process::held_networks(agent.pid()).is_empty()
     });
-    connected(&node.run(&late("last")).visit("app"), 1);
+    connected(&node.run(&late("last")).client_result("app"), 1);
 }

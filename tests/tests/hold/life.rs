@@ -19,10 +19,10 @@ fn deleted_while_held() {
     pod.mark_deleted();
     // A new pod makes the agent read the list, with the deletion.
     let other = node.run(&late("other"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = opened(&agent, &pod);
     assert!(why.contains("being deleted"), "{why}");
-    connected(&other.visit("app"), 1);
+    connected(&other.client_result("app"), 1);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn removed_while_held() {
     eventually("no network to be held", || {
         process::held_networks(agent.pid()) == BTreeSet::new()
     });
-    connected(&node.run(&late("next")).visit("app"), 1);
+    connected(&node.run(&late("next")).client_result("app"), 1);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn sandbox_is_replaced_while_held() {
     }
     pod.wait_container(SIDECAR);
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn sidecar_exits_while_held() {
     let pod = node.run(&ready_on_command("ended"));
     armed(&agent, &pod);
     pod.signal(SIDECAR, Signal::SIGTERM);
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = opened(&agent, &pod);
     assert!(why.contains("ended"), "{why}");
     assert!(!has_table(&pod));

@@ -45,8 +45,8 @@ fn database_proxy_dapr_and_a_declared_port() {
     let sidecars = ["cloud-sql-proxy", "cloud-sql-proxy", "daprd", "cache"];
     for (pod, sidecar) in node.run_all(&specs).iter().zip(sidecars) {
         waits(pod, 1);
-        pod.tell(sidecar, "listen");
-        connected(&pod.visit("app"), 1);
+        pod.send_line(sidecar, "listen");
+        connected(&pod.client_result("app"), 1);
         // Ready, or ended before it was clear that no other port follows.
         let why = opened(&agent, pod);
         assert!(why.contains("1 connection had waited"), "{why}");
@@ -67,11 +67,11 @@ fn two_sidecars_are_released_separately() {
         .announced();
     let pod = node.run(&spec);
     armed(&agent, &pod);
-    pod.tell("daprd", "listen");
-    connected(&pod.visit("stateful"), 1);
+    pod.send_line("daprd", "listen");
+    connected(&pod.client_result("stateful"), 1);
     assert!(pod.end_so_far("app").is_none(), "the mesh is not ready");
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     opened(&agent, &pod);
 }
 
@@ -106,11 +106,11 @@ fn waits_are_those_of_each_port() {
     waits(&pod, 1);
     let waiting = Instant::now();
     pause(SHORT);
-    pod.tell("daprd", "listen");
+    pod.send_line("daprd", "listen");
     pause(LONG);
     let at_least = waiting.elapsed();
     ready(&pod);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     let why = opened(&agent, &pod);
     let wait = waited(&why);
     // Far longer than until the other port was released.
@@ -119,8 +119,8 @@ fn waits_are_those_of_each_port() {
     let start = Instant::now();
     let pod = node.run(&spec("first", client(STATE)).with(ContainerSpec::app("idle")));
     waits(&pod, 1);
-    pod.tell("daprd", "listen");
-    connected(&pod.visit("app"), 1);
+    pod.send_line("daprd", "listen");
+    connected(&pod.client_result("app"), 1);
     let at_most = start.elapsed();
     pause(SHORT);
     ready(&pod);

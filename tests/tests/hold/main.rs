@@ -26,7 +26,7 @@ use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
+use usher_tests::synthetic::{Agent, ClientResult, ContainerSpec, Node, Pod, PodSpec};
 
 const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
@@ -72,17 +72,17 @@ fn ready_on_command(name: &str) -> PodSpec {
 }
 
 /// Every connection succeeded at the first attempt.
-fn connected(visit: &Visit, connections: usize) {
-    assert_eq!(visit.failed, [], "{visit:?}");
-    assert_eq!(visit.connected_ns.len(), connections, "{visit:?}");
-    assert_eq!(visit.code, 0, "{visit:?}");
+fn connected(result: &ClientResult, connections: usize) {
+    assert_eq!(result.failed, [], "{result:?}");
+    assert_eq!(result.connected_ns.len(), connections, "{result:?}");
+    assert_eq!(result.code, 0, "{result:?}");
 }
 
 /// Every connection was refused: there was no listener.
-fn refused(visit: &Visit) {
-    assert_eq!(visit.connected_ns.len(), 0, "{visit:?}");
-    assert_eq!(visit.failed.len(), 1, "{visit:?}");
-    assert_eq!(visit.failed[0].0, REFUSED, "{visit:?}");
+fn refused(result: &ClientResult) {
+    assert_eq!(result.connected_ns.len(), 0, "{result:?}");
+    assert_eq!(result.failed.len(), 1, "{result:?}");
+    assert_eq!(result.failed[0].0, REFUSED, "{result:?}");
 }
 
 /// The time at which a sidecar started to listen on a port.
@@ -111,7 +111,7 @@ fn dropped(pod: &Pod) -> usize {
 
 /// Makes its sidecar ready.
 fn ready(pod: &Pod) {
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
 }
 
 /// The reason for the release of its ports.

@@ -14,7 +14,7 @@ fn observe_mode_counts_refused_connections() {
     let Some(node) = node("observe") else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&ready_on_command("observed"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = reason(&agent, "would-hold", &pod);
     assert!(why.contains("1 connection"), "{why}");
     let report = usher::on(&node, &["report", "-o", "json"]);
@@ -35,7 +35,7 @@ fn pod_and_node_opt_out() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&ready_on_command("out").annotation("usher.dev/hold", "false"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     assert_eq!(pod.added(1).code, Some(0));
     not_held(&agent);
     assert!(!has_table(&pod));
@@ -49,7 +49,7 @@ fn excluded_namespace() {
     let mut spec = ready_on_command("excluded");
     spec.namespace = "aside".to_owned();
     let pod = node.run(&spec);
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     not_held(&agent);
 }
 
@@ -58,7 +58,7 @@ fn disabled_at_start() {
     let Some(node) = node("off") else { return };
     let _agent = Agent::start(&node);
     let pod = node.run(&ready_on_command("off"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     assert!(!has_table(&pod));
 }
 
@@ -70,7 +70,7 @@ fn excluded_by_configuration_while_held() {
     let pod = node.run(&ready_on_command("configured"));
     armed(&agent, &pod);
     node.configure("excludedNamespaces: [default]\n");
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = opened(&agent, &pod);
     assert!(why.contains("no longer request"), "{why}");
     assert!(!has_table(&pod));
@@ -87,7 +87,7 @@ fn disabled_while_held() {
     agent.kill();
     node.annotate(&[("usher.dev/hold", "off")]);
     let agent = Agent::start(&node);
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     let why = opened(&agent, &pod);
     assert!(why.contains("no longer request"), "{why}");
     assert!(!has_table(&pod));
@@ -106,7 +106,7 @@ fn unreadable_namespace() {
     let enforcing = "capability=\"hold\",mode=\"enforce\"";
     agent.wait_metric("usher_mode", enforcing, |mode| mode > 0.5);
     let pod = node.run(&ready_on_command("unread"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     assert_eq!(pod.added(1).code, Some(0));
     let replied = agent.metric("usher_cni_announcements_total", "result=\"open\"");
     assert!(replied > 0.5, "{}", agent.metrics());

@@ -33,8 +33,8 @@ fn pod_deletes_its_table() {
     armed(&agent, &pod);
     pod.filter("delete table inet usher\n");
     // The connection's next retransmission finds no listener.
-    refused(&pod.visit("app"));
-    connected(&node.run(&late("other")).visit("app"), 1);
+    refused(&pod.client_result("app"));
+    connected(&node.run(&late("other")).client_result("app"), 1);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn pod_deletes_its_table_before_the_sidecar_is_ready() {
     eventually("no table", || !has_table(&pod));
     ready(&pod);
     pod.ended("app");
-    connected(&node.run(&late("other")).visit("app"), 1);
+    connected(&node.run(&late("other")).client_result("app"), 1);
 }
 
 /// A starting agent finds it, and examines it for a bounded time.
@@ -55,11 +55,11 @@ fn pod_deletes_its_table_before_the_sidecar_is_ready() {
 fn pod_imitates_the_table() {
     let Some(node) = holding() else { return };
     let pod = node.run(&ready_on_command("imitates"));
-    refused(&pod.visit("app"));
+    refused(&pod.client_result("app"));
     pod.filter(&imitation());
     eventually("the imitation", || has_table(&pod));
     let agent = Agent::start(&node);
-    connected(&node.run(&late("other")).visit("app"), 1);
+    connected(&node.run(&late("other")).client_result("app"), 1);
     ready(&pod);
     assert!(
         agent.usage().resident_kib < 64 * 1024,

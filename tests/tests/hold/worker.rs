@@ -26,7 +26,7 @@ fn killed_while_connections_wait() {
         ready(pod);
     }
     for pod in &pods {
-        connected(&pod.visit("app"), 1);
+        connected(&pod.client_result("app"), 1);
         let why = opened(&agent, pod);
         assert!(why.contains("is ready"), "{why}");
     }
@@ -34,7 +34,7 @@ fn killed_while_connections_wait() {
     let next = node.run(&ready_on_command("next"));
     armed(&agent, &next);
     ready(&next);
-    connected(&next.visit("app"), 1);
+    connected(&next.client_result("app"), 1);
 }
 
 /// A worker that does not reply is replaced. Its pods are released by the kernel at their deadline at the latest.
@@ -48,9 +48,9 @@ fn stopped_while_connections_wait() {
     agent.signal_worker(Signal::SIGSTOP);
     ready(&pod);
     agent.wait_metric("usher_worker_exits_total", "", |exits| exits > 0.5);
-    connected(&pod.visit("app"), 1);
+    connected(&pod.client_result("app"), 1);
     let next = node.run(&ready_on_command("next"));
     armed(&agent, &next);
     ready(&next);
-    connected(&next.visit("app"), 1);
+    connected(&next.client_result("app"), 1);
 }

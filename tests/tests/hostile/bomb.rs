@@ -72,7 +72,7 @@ fn bombed(node: &Node, name: &str) -> Pod {
     let pod = node.run(&spec);
     pod.exec(APP, "bomber", Program::Mischief(bomber));
     pod.wait_line("bomber", "done");
-    pod.tell("bomber", "exit 0");
+    pod.send_line("bomber", "exit 0");
     pod.ended("bomber");
     whole(&pod);
     pod

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{APP, ATTACKERS, SIDECAR, another_is_quit, asked, enforcing, is_sound, terms};
+use crate::{APP, ATTACKERS, SIDECAR, another_is_quit, enforcing, is_sound, received, terms};
 
 const IMPOSTOR: &str = "impostor";
 
@@ -48,16 +48,16 @@ fn gained_nothing(agent: &Agent, pod: &Pod) {
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &pod.name());
     assert_eq!(terms(pod, SIDECAR), 1);
-    let asked = asked(pod, IMPOSTOR);
-    assert!(!asked.is_empty());
+    let received = received(pod, IMPOSTOR);
+    assert!(!received.is_empty());
     assert!(
-        asked
+        received
             .iter()
             .all(|line| line.ends_with(" POST /quitquitquit HTTP/1.1")),
-        "{asked:?}"
+        "{received:?}"
     );
     // The number of attempts is small for every response.
-    assert!(asked.len() <= 6, "{asked:?}");
+    assert!(received.len() <= 6, "{received:?}");
 }
 
 #[test]

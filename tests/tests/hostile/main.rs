@@ -85,7 +85,10 @@ fn finish_and_quit(agent: &Agent, pod: &Pod) {
 fn is_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(pod.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &pod.name());
-    assert_eq!(asked(pod, SIDECAR), ["15020 POST /quitquitquit HTTP/1.1"]);
+    assert_eq!(
+        received(pod, SIDECAR),
+        ["15020 POST /quitquitquit HTTP/1.1"]
+    );
     assert_eq!(terms(pod, SIDECAR), 0);
 }
 
@@ -102,7 +105,7 @@ fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
 }
 
 /// The requests to a container, with their ports.
-fn asked(pod: &Pod, container: &str) -> Vec<String> {
+fn received(pod: &Pod, container: &str) -> Vec<String> {
     let requests = pod.requests(container).into_iter();
     requests
         .map(|request| format!("{} {}", request.port, request.line))

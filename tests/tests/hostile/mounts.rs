@@ -4,8 +4,8 @@ use usher_tests::synthetic::wire::{Mischief, MountTrick};
 use usher_tests::synthetic::{Agent, Pod, PodSpec};
 
 use crate::{
-    APP, SIDECAR, all_done, another_is_quit, asked, done, enforcing, finish_and_quit, hostile,
-    is_sound, terms,
+    APP, SIDECAR, all_done, another_is_quit, done, enforcing, finish_and_quit, hostile, is_sound,
+    received, terms,
 };
 
 /// A container that claims to be the sidecar affects only itself: the agent sends no request and no signal
@@ -28,7 +28,7 @@ fn only_itself(trick: &Mischief) {
 }
 
 fn is_untouched(pod: &Pod) {
-    assert!(asked(pod, SIDECAR).is_empty());
+    assert!(received(pod, SIDECAR).is_empty());
     assert_eq!(terms(pod, SIDECAR), 0);
     assert!(pod.end_so_far(SIDECAR).is_none());
 }

@@ -59,7 +59,7 @@ fn no_signal_to_another_process() {
         }
     }
     for storm in STORMS {
-        busy.tell(storm, "enough");
+        busy.send_line(storm, "enough");
         assert_eq!(busy.ended(storm).code(), 0);
         assert_eq!(struck(&busy, storm), Vec::<String>::new());
     }

@@ -57,7 +57,7 @@ pub(crate) fn another_connects(node: &Node, agent: &Agent, name: &str) {
     let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let begun = Instant::now();
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     is_connected(&pod);
     let delay = begun.elapsed();
     assert!(delay < slower(CONNECT_LIMIT), "{name} waited for {delay:?}");
@@ -93,8 +93,8 @@ fn has_chain(pod: &Pod, chain: &str) -> bool {
 }
 
 fn is_connected(pod: &Pod) {
-    let visit = pod.visit_so_far("app", 1);
-    assert_eq!(visit.failed, [], "{visit:?}");
+    let result = pod.client_result_so_far("app", 1);
+    assert_eq!(result.failed, [], "{result:?}");
 }
 
 /// Changes the rules of held pods before their sidecars are ready.
@@ -114,7 +114,7 @@ fn changes(script: &str) {
     }
     another_connects(&node, &agent, "other");
     for pod in &pods {
-        pod.tell(SIDECAR, "listen");
+        pod.send_line(SIDECAR, "listen");
     }
     for pod in &pods {
         agent.wait_for("hold-released", &pod.name());
@@ -185,7 +185,7 @@ fn table_owned_by_the_pod() {
     let mut orders = owner.stdin.take().unwrap();
     orders.write_all(table.as_bytes()).unwrap();
     eventually("the owner's table", || !has_chain(&pod, "copy"));
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     let failed = agent.wait_for("hold-failed", &pod.name());
     let reason = failed["reason"].as_str().unwrap();
     assert!(reason.contains("cannot be released"), "{reason}");
@@ -218,7 +218,7 @@ fn twenty_thousand_connections() {
     eventually("all connections to wait", || waiting(&pod) >= all);
     another_connects(&node, &agent, "other");
     is_sound(&agent);
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     agent.wait_for("hold-released", &pod.name());
     another_connects(&node, &agent, "later");
     is_sound(&agent);

@@ -99,7 +99,7 @@ fn of_all_pods_of_a_node() {
             }
         }
     }
-    pods[0].tell(crate::SIDECAR, "listen");
+    pods[0].send_line(crate::SIDECAR, "listen");
     let released = agent.wait_for("hold-released", &pods[0].name());
     let reason = released["reason"].as_str().unwrap();
     assert!(

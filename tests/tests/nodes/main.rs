@@ -6,11 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
-mod asked;
 mod capability;
 mod joins;
 mod kubectl;
 mod mode;
+mod own_objects;
 mod rig;
 
 use rig::Rig;
@@ -22,5 +22,5 @@ fn settings_of_one_node_do_not_affect_the_other() {
     };
     mode::observed_on_both_then_enforced_on_one(&rig);
     capability::one_is_off_on_one_node_and_the_other_on_the_other(&rig);
-    asked::each_agent_asks_for_its_own_node_and_pods(&rig);
+    own_objects::each_agent_requests_only_its_own_node_and_pods(&rig);
 }

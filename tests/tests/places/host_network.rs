@@ -25,7 +25,7 @@ impl Loopback {
         Self(listeners)
     }
 
-    fn has_no_visitor(&self) -> bool {
+    fn has_no_connection(&self) -> bool {
         self.0.iter().all(|listener| listener.accept().is_err())
     }
 }
@@ -45,7 +45,7 @@ fn gets_a_signal_only(spec: &PodSpec) {
     let agent = Agent::start(&node);
     let pod = node.run(spec);
     finish_and_signal(&agent, &pod);
-    assert!(loopback.has_no_visitor());
+    assert!(loopback.has_no_connection());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod entered_network;
 mod hidden;
 mod host_network;
 mod name;
@@ -13,7 +14,6 @@ mod reuse;
 mod sandbox;
 mod shared_pids;
 mod users;
-mod visitor;
 
 use usher_tests::privilege;
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};

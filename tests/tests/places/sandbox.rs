@@ -65,7 +65,7 @@ fn replaced_between_decision_and_action() {
     pod.finish("app", 0);
     agent.wait_for("pod-finished", &pod.name());
     replace(&pod);
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     pod.wait_line(SIDECAR, "listening ");
     all_is_dealt_with(&agent, &node);
     assert!(is_untouched(&pod));

@@ -39,7 +39,7 @@ fn hosts(name: &str) -> PodSpec {
 
 /// The sidecar receives the request. Its Envoy receives nothing, and is not mistaken for the
 /// sidecar.
-fn is_asked(spec: PodSpec) {
+fn receives_a_request(spec: PodSpec) {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let sidecar = with_envoy(istio::v1_26().container);
@@ -85,12 +85,12 @@ fn signals_of_the_child(lines: &[String]) -> usize {
 
 #[test]
 fn request_with_shared_pids() {
-    is_asked(shared("asked"));
+    receives_a_request(shared("asked"));
 }
 
 #[test]
 fn request_with_host_pids() {
-    is_asked(hosts("asked"));
+    receives_a_request(hosts("asked"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use usher_tests::{
     wait::{found_within, patience},
 };
 
-use crate::{asked, enforcing, terms};
+use crate::{enforcing, received, terms};
 
 const PROXY: &str = "istio-proxy";
 const QUIT: &str = "POST /quitquitquit";
@@ -48,7 +48,7 @@ fn istio_quits_when_the_last_app_has_ended() {
             line["reason"].as_str().unwrap().contains("as requested"),
             "{line}"
         );
-        assert_eq!(asked(&pod, PROXY), [(15_000, QUIT.to_owned())]);
+        assert_eq!(received(&pod, PROXY), [(15_000, QUIT.to_owned())]);
         assert_eq!(terms(&pod, PROXY), 1, "the agent sends no second signal");
         let decisions = agent.decisions(&pod.name());
         assert!(
@@ -63,16 +63,16 @@ fn sidecar_of_a_restarted_app_stays() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = deployed(&node, &agent, istio::v1_26(), "crashing");
-    let before = node.kubelet().asked();
+    let before = node.kubelet().requests();
     pod.finish("app", 1);
     pod.ended("app");
     found_within(patience(), "a query of the kubelet", || {
-        (node.kubelet().asked() > before).then_some(())
+        (node.kubelet().requests() > before).then_some(())
     });
     let deleted = deployed(&node, &agent, istio::v1_26(), "deleted");
     delete(&deleted, PROXY);
     agent.wait_for("sidecar-ended", &deleted.name());
-    assert_eq!(asked(&pod, PROXY), []);
+    assert_eq!(received(&pod, PROXY), []);
     assert!(pod.end_so_far(PROXY).is_none());
 }
 
@@ -102,7 +102,7 @@ fn others_are_left_to_the_kubelet() {
         let line = agent.wait_for("left-to-kubelet", &pod.name());
         assert_eq!(line["container"], sidecar.as_str(), "{line}");
         agent.wait_for("sidecar-ended", &meshed.name());
-        assert_eq!(asked(&pod, &sidecar), [], "{name}");
+        assert_eq!(received(&pod, &sidecar), [], "{name}");
         assert_eq!(terms(&pod, &sidecar), 0, "{name}");
     }
 }
@@ -123,5 +123,5 @@ fn observe_mode_reports_what_enforce_would_do() {
         "{line}"
     );
     assert_eq!(pod.ended(PROXY).code(), 0);
-    assert_eq!(asked(&pod, PROXY), []);
+    assert_eq!(received(&pod, PROXY), []);
 }

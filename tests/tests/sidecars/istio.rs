@@ -3,7 +3,7 @@
 use usher_tests::synthetic::Agent;
 use usher_tests::synthetic::catalog::istio;
 
-use crate::{asked, enforcing};
+use crate::{enforcing, received};
 
 const QUIT: &str = "POST /quitquitquit";
 
@@ -33,5 +33,5 @@ fn v1_20_without_a_version_tag() {
     agent.wait_metric("usher_decisions_total", labels, |count| count > 0.5);
     pod.finish("app", 0);
     assert_eq!(pod.ended("istio-proxy").code(), 0);
-    assert_eq!(asked(&pod, "istio-proxy"), [(15_000, QUIT.to_owned())]);
+    assert_eq!(received(&pod, "istio-proxy"), [(15_000, QUIT.to_owned())]);
 }

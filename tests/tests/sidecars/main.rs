@@ -61,7 +61,7 @@ fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
     let expected = requests
         .iter()
         .map(|(port, line)| (*port, (*line).to_owned()));
-    assert_eq!(asked(&pod, &name), expected.collect::<Vec<_>>());
+    assert_eq!(received(&pod, &name), expected.collect::<Vec<_>>());
     let signalled = terms(&pod, &name) > 0;
     assert_eq!(signalled, by == By::Term, "{:?}", pod.lines(&name));
     assert!(
@@ -72,7 +72,7 @@ fn quits(stand_in: StandIn, requests: &[(u16, &str)], by: By, code: i32) {
 }
 
 /// Port, method and path of the quit requests to a sidecar.
-fn asked(pod: &Pod, container: &str) -> Vec<(u16, String)> {
+fn received(pod: &Pod, container: &str) -> Vec<(u16, String)> {
     let requests = pod.requests(container).into_iter();
     let texts = requests.map(|request| {
         let line = request.line.trim_end_matches(" HTTP/1.1").to_owned();

@@ -8,7 +8,7 @@ use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use usher_tests::wait::slower;
 
-use crate::{asked, enforcing, terms};
+use crate::{enforcing, received, terms};
 
 const SIDECAR: &str = "istio-proxy";
 /// All steps of Istio's recipe, each with its time to end, on a busy machine.
@@ -119,11 +119,11 @@ fn listens_late() {
     bad.finish("app", 0);
     agent.wait_for("pod-finished", &bad.name());
     let good_ns = quits(&agent, &good);
-    bad.tell(SIDECAR, "listen");
+    bad.send_line(SIDECAR, "listen");
     assert_eq!(bad.ended(SIDECAR).code(), 0);
     agent.wait_for("sidecar-ended", &bad.name());
     let expected = [(STATUS_PORT, "POST /quitquitquit".to_owned())];
-    assert_eq!(asked(&bad, SIDECAR), expected);
+    assert_eq!(received(&bad, SIDECAR), expected);
     assert!(good_ns < bad.request(SIDECAR).at_ns);
     assert_eq!(terms(&bad, SIDECAR), 0);
 }

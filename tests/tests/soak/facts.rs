@@ -2,7 +2,7 @@
 
 use usher_tests::synthetic::ledger::{Attempt, Ended, PodRecord};
 
-use crate::story::{Story, app_name};
+use crate::plan::{PodPlan, app_name};
 
 /// The last port of a mesh's proxy to become ready.
 const READY: &str = "15021";
@@ -11,7 +11,7 @@ const READY: &str = "15021";
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     /// Its plan.
-    pub(crate) story: Story,
+    pub(crate) plan: PodPlan,
     pub(crate) uid: String,
     /// The start of its creation.
     pub(crate) made: u64,
@@ -22,9 +22,9 @@ pub(crate) struct Facts {
     /// It had enough time without faults after that.
     pub(crate) settled: bool,
     /// Its sidecars, in the order of the plan.
-    pub(crate) guests: Vec<Vec<Life>>,
+    pub(crate) sidecars: Vec<Vec<Life>>,
     /// The result of its first app's connection.
-    pub(crate) visit: Visit,
+    pub(crate) connection: Connection,
     /// The agent replied to the CNI plugin in time, before the first process.
     pub(crate) answered: bool,
     /// The time at which its sidecar was ready.
@@ -46,7 +46,7 @@ pub(crate) struct Life {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Visit {
+pub(crate) struct Connection {
     pub(crate) ran: Option<u64>,
     /// The time of the successful connect.
     pub(crate) connected: Option<u64>,
@@ -63,14 +63,14 @@ impl Life {
 }
 
 /// The runs of the sidecars of a pod.
-pub(crate) fn guests(story: &Story, record: &PodRecord) -> Vec<Vec<Life>> {
-    let lives = |guest: &crate::guest::Guest| {
-        let name = guest.stand_in().container.name;
+pub(crate) fn sidecars(plan: &PodPlan, record: &PodRecord) -> Vec<Vec<Life>> {
+    let lives = |sidecar: &crate::sidecar::Sidecar| {
+        let name = sidecar.stand_in().container.name;
         let container = record.containers.get(&name);
         let attempts = container.map_or(&[][..], |container| &container.attempts);
         attempts.iter().map(life).collect()
     };
-    story.guests.iter().map(lives).collect()
+    plan.sidecars.iter().map(lives).collect()
 }
 
 fn life(attempt: &Attempt) -> Life {
@@ -99,17 +99,17 @@ fn life(attempt: &Attempt) -> Life {
 }
 
 /// The connection of the first app's first run.
-pub(crate) fn visit(record: &PodRecord) -> Visit {
+pub(crate) fn connection(record: &PodRecord) -> Connection {
     let container = record.containers.get(&app_name(0));
     let Some(attempt) = container.and_then(|container| container.attempts.first()) else {
-        return Visit::default();
+        return Connection::default();
     };
     let stamp = |beginning: &str| {
         let mut lines = attempt.lines.iter();
         let line = lines.find(|line| line.starts_with(beginning))?;
         line.rsplit(' ').next()?.parse().ok()
     };
-    Visit {
+    Connection {
         ran: attempt.running,
         connected: stamp("connected "),
         failed: stamp("failed-to-connect "),
@@ -117,15 +117,15 @@ pub(crate) fn visit(record: &PodRecord) -> Visit {
 }
 
 /// Whether the plugin's first call got its reply long before its timeout.
-pub(crate) fn answered(story: &Story, record: &PodRecord) -> bool {
-    let limit = story.spec().announced.unwrap_or_default();
+pub(crate) fn answered(plan: &PodPlan, record: &PodRecord) -> bool {
+    let limit = plan.spec().announced.unwrap_or_default();
     let first = record.added.first();
     first.is_some_and(|added| added.code == Some(0) && added.took < limit * 4 / 5)
 }
 
 /// The time at which the first run of the first sidecar was ready.
-pub(crate) fn ready(story: &Story, record: &PodRecord) -> Option<u64> {
-    let name = story.guests.first()?.stand_in().container.name;
+pub(crate) fn ready(plan: &PodPlan, record: &PodRecord) -> Option<u64> {
+    let name = plan.sidecars.first()?.stand_in().container.name;
     let attempt = record.containers.get(&name)?.attempts.first()?;
     let beginning = format!("listening {READY} ");
     let mut lines = attempt.lines.iter();

@@ -12,9 +12,9 @@ use usher_tests::synthetic::RestartPolicy;
 
 use crate::facts::{Facts, Life};
 use crate::fault::Fault;
-use crate::guest::Temper;
-use crate::story::{Story, Twist, last_life};
-use crate::weather::{NEVER, Trouble};
+use crate::fault_log::{NEVER, Trouble};
+use crate::plan::{PodPlan, Variation, last_life};
+use crate::sidecar::Temper;
 
 /// An attempt that was decided before a change of the mode may arrive this much later.
 const IN_FLIGHT: u64 = 2_000_000_000;
@@ -39,25 +39,25 @@ pub(crate) enum Fate {
 }
 
 /// The correct outcome of a sidecar of this pod.
-pub(crate) fn fate(story: &Story, guest: usize) -> Fate {
-    if !story.finishes() || matches!(story.twist, Twist::OptedOut | Twist::Excluded) {
+pub(crate) fn fate(plan: &PodPlan, sidecar: usize) -> Fate {
+    if !plan.finishes() || matches!(plan.variation, Variation::OptedOut | Variation::Excluded) {
         return Fate::Untouched;
     }
-    if matches!(story.twist, Twist::Removed(_) | Twist::Deleted) {
+    if matches!(plan.variation, Variation::Removed(_) | Variation::Deleted) {
         return Fate::Anything;
     }
-    match story.guests[guest].temper() {
+    match plan.sidecars[sidecar].temper() {
         Temper::Leaves => Fate::Leaves,
         Temper::Stays => Fate::Stays,
         // Never a code that fails a successful pod, nor one after which it would be restarted.
-        Temper::Spoils if story.policy == RestartPolicy::Never && !succeeds(story) => Fate::Leaves,
+        Temper::Spoils if plan.policy == RestartPolicy::Never && !succeeds(plan) => Fate::Leaves,
         Temper::Spoils => Fate::Untouched,
     }
 }
 
-pub(crate) fn succeeds(story: &Story) -> bool {
-    story.apps.iter().all(|app| {
-        let (last, _) = last_life(story.policy, app);
+pub(crate) fn succeeds(plan: &PodPlan) -> bool {
+    plan.apps.iter().all(|app| {
+        let (last, _) = last_life(plan.policy, app);
         app.lives[last].1 == 0
     })
 }
@@ -65,9 +65,9 @@ pub(crate) fn succeeds(story: &Story) -> bool {
 /// The wrong outcomes of a pod.
 pub(crate) fn pod(facts: &Facts, troubles: &[Trouble]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (number, lives) in facts.guests.iter().enumerate() {
-        let name = format!("{:?}", facts.story.guests[number]);
-        let found = guest(facts, troubles, number, lives);
+    for (number, lives) in facts.sidecars.iter().enumerate() {
+        let name = format!("{:?}", facts.plan.sidecars[number]);
+        let found = sidecar(facts, troubles, number, lives);
         wrong.extend(found.into_iter().map(|what| format!("{name}: {what}")));
     }
     wrong.extend(order(facts));
@@ -78,17 +78,17 @@ pub(crate) fn pod(facts: &Facts, troubles: &[Trouble]) -> Vec<String> {
     wrong
 }
 
-fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> Vec<String> {
+fn sidecar(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let fate = fate(&facts.story, number);
+    let fate = fate(&facts.plan, number);
     let touched = || lives.iter().flat_map(Life::touched);
     // Removal ends everything at once, in any order.
     let early = |at: &u64| *at < facts.end_requested.unwrap_or(NEVER) && *at < facts.gone;
     if touched().any(|at| early(&at)) {
-        wrong.push("asked before every app had ended for good".to_owned());
+        wrong.push("requested to quit before every app had finished".to_owned());
     }
     if fate == Fate::Untouched && touched().any(|at| at < facts.gone) {
-        wrong.push("asked, and it was to be left alone".to_owned());
+        wrong.push("requested to quit, but it must be left alone".to_owned());
     }
     if fate == Fate::Leaves && facts.settled && lives.iter().any(|life| life.code.is_none()) {
         wrong.push("runs on in a finished pod".to_owned());
@@ -99,7 +99,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
     let spoiled = lives
         .iter()
         .any(|life| life.code.is_some_and(|code| code != 0));
-    if fate == Fate::Leaves && succeeds(&facts.story) && spoiled {
+    if fate == Fate::Leaves && succeeds(&facts.plan) && spoiled {
         wrong.push("ended with a code that spoils its pod".to_owned());
     }
     for trouble in troubles
@@ -108,7 +108,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
     {
         let from = trouble.sure.saturating_add(IN_FLIGHT);
         if touched().any(|at| from <= at && at < trouble.to && at < facts.gone) {
-            wrong.push(format!("asked during {:?}", trouble.fault));
+            wrong.push(format!("requested during {:?}", trouble.fault));
         }
     }
     let ended = facts.end_requested.unwrap_or(facts.gone);
@@ -121,7 +121,7 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
             let times = life.asks.iter().filter(|(_, other)| other == what).count();
             if times > most {
                 wrong.push(format!(
-                    "asked {times} times by {what}, {most} are explained"
+                    "requested {times} times by {what}, {most} are explained"
                 ));
                 break;
             }
@@ -133,25 +133,29 @@ fn guest(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -> 
 /// The mesh exits last.
 fn order(facts: &Facts) -> Option<String> {
     let first = |mesh: bool| {
-        let guests = facts.story.guests.iter().zip(&facts.guests);
-        let of_kind = guests.filter(move |(guest, _)| guest.is_mesh() == mesh);
+        let sidecars = facts.plan.sidecars.iter().zip(&facts.sidecars);
+        let of_kind = sidecars.filter(move |(sidecar, _)| sidecar.is_mesh() == mesh);
         of_kind.filter_map(|(_, lives)| lives.iter().flat_map(Life::touched).min())
     };
-    let has_other = facts.story.guests.iter().any(|guest| !guest.is_mesh());
+    let has_other = facts.plan.sidecars.iter().any(|sidecar| !sidecar.is_mesh());
     let mesh = first(true).min().filter(|at| *at < facts.gone)?;
     let others = first(false).max().unwrap_or(NEVER);
-    (has_other && mesh < others).then(|| "the mesh was asked before the others".to_owned())
+    (has_other && mesh < others)
+        .then(|| "the mesh proxy received its request before the others".to_owned())
 }
 
 fn hold(facts: &Facts) -> Option<String> {
-    let hold = facts.story.hold?;
+    let hold = facts.plan.hold?;
     let deadline = u64::try_from(hold.deadline.as_nanos()).unwrap_or(NEVER);
-    let visit = facts.visit;
-    let Some(ran) = visit.ran else {
+    let connection = facts.connection;
+    let Some(ran) = connection.ran else {
         let late = facts.gone.saturating_sub(facts.made) > deadline + MAKING;
         return late.then(|| "its start was held for too long".to_owned());
     };
-    let over = visit.connected.or(visit.failed).unwrap_or(facts.gone);
+    let over = connection
+        .connected
+        .or(connection.failed)
+        .unwrap_or(facts.gone);
     let waited = over.saturating_sub(ran);
     (waited > deadline + RETRANSMISSION).then(|| {
         let waited = Duration::from_nanos(waited);
@@ -164,12 +168,13 @@ fn hold(facts: &Facts) -> Option<String> {
 
 /// The wrong outcome of the requested hold of a pod, by usher's own report.
 pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> Option<String> {
-    let hold = facts.story.hold?;
-    let visit = facts.visit;
+    let hold = facts.plan.hold?;
+    let connection = facts.connection;
     let disturbed = disturbed(troubles, facts.made, facts.gone);
-    let in_time = facts.ready? < visit.ran? + u64::try_from(hold.deadline.as_nanos()).ok()? / 2;
+    let in_time =
+        facts.ready? < connection.ran? + u64::try_from(hold.deadline.as_nanos()).ok()? / 2;
     let was_armed = decided.iter().any(|decision| decision == "hold-armed");
-    let refused = visit.connected.is_none() && visit.failed.is_some();
+    let refused = connection.connected.is_none() && connection.failed.is_some();
     let reported = decided
         .iter()
         .any(|decision| matches!(decision.as_str(), "not-held" | "hold-failed"));
@@ -183,37 +188,39 @@ pub(crate) fn armed(facts: &Facts, troubles: &[Trouble], decided: &[String]) -> 
         return Some("its connections were held, and one failed".to_owned());
     }
     let held = decided.iter().any(|decision| decision == "start-held");
-    (held && visit.ran < facts.ready).then(|| "its start was held, and it ran too early".to_owned())
+    (held && connection.ran < facts.ready)
+        .then(|| "its start was held, and it ran too early".to_owned())
 }
 
 /// The reason why this Event is not justified.
 pub(crate) fn unjustified(facts: &Facts, troubles: &[Trouble], reason: &str) -> bool {
-    let story = &facts.story;
+    let plan = &facts.plan;
     let during = |wanted: fn(Fault) -> bool| {
         let from = facts.made.saturating_sub(AFTERMATH);
         let mut overlapping = troubles.iter().filter(|one| one.overlaps(from, facts.gone));
         overlapping.any(|trouble| wanted(trouble.fault))
     };
-    let fates = || (0..story.guests.len()).map(|guest| fate(story, guest));
-    let ours = story.finishes() && !matches!(story.twist, Twist::OptedOut | Twist::Excluded);
+    let fates = || (0..plan.sidecars.len()).map(|sidecar| fate(plan, sidecar));
+    let ours =
+        plan.finishes() && !matches!(plan.variation, Variation::OptedOut | Variation::Excluded);
     let justified = match reason {
         "SidecarQuit" => fates().any(|fate| fate != Fate::Untouched),
         "SidecarStays" => {
-            let tempers = || story.guests.iter().map(|guest| guest.temper());
+            let tempers = || plan.sidecars.iter().map(|sidecar| sidecar.temper());
             ours && tempers().any(|temper| temper != Temper::Leaves)
         }
         "WouldQuit" => ours && during(Fault::may_observe),
-        "InvalidAnnotation" => story.twist == Twist::BadAnnotations,
-        "ConnectionsHeld" | "HoldDeadlineExceeded" => story.hold.is_some(),
-        "WouldHold" => story.hold.is_some() && during(Fault::may_observe),
-        "HoldFailed" => story.hold.is_some() && matches!(story.twist, Twist::Removed(_)),
+        "InvalidAnnotation" => plan.variation == Variation::BadAnnotations,
+        "ConnectionsHeld" | "HoldDeadlineExceeded" => plan.hold.is_some(),
+        "WouldHold" => plan.hold.is_some() && during(Fault::may_observe),
+        "HoldFailed" => plan.hold.is_some() && matches!(plan.variation, Variation::Removed(_)),
         // A holder that gets no CPU time ends, so that no container waits for it. If no process gets CPU time, its
         // limit expires before the deadline of the held ports is applied.
         "StartHeld" | "StartMissed" | "StartNotHeld" | "StartReleasedEarly" => {
-            story.hold.is_some_and(|hold| hold.start)
+            plan.hold.is_some_and(|hold| hold.start)
         }
         // No stop signal can be held, so none is released early.
-        "LingerUnsupported" => story.twist == Twist::Lingers,
+        "LingerUnsupported" => plan.variation == Variation::Lingers,
         "LingerReleasedEarly" => false,
         _ => false,
     };
@@ -248,22 +255,22 @@ pub(crate) fn due(facts: &Facts, troubles: &[Trouble]) -> Vec<&'static str> {
     if facts.end_requested.is_none() || ends.any(|one| one.overlaps(from, to)) {
         return Vec::new();
     }
-    let guests = || facts.guests.iter().enumerate();
-    let fated = |number, wanted| fate(&facts.story, number) == wanted;
+    let sidecars = || facts.sidecars.iter().enumerate();
+    let fated = |number, wanted| fate(&facts.plan, number) == wanted;
     let left = |(number, lives): (usize, &Vec<Life>)| {
-        let asked = lives.iter().any(|life| life.touched().next().is_some());
+        let requested = lives.iter().any(|life| life.touched().next().is_some());
         let ended = lives.iter().any(|life| life.code.is_some());
-        fated(number, Fate::Leaves) && asked && ended
+        fated(number, Fate::Leaves) && requested && ended
     };
     let stays = |(number, _): (usize, &Vec<Life>)| facts.settled && fated(number, Fate::Stays);
     let mut due = Vec::new();
-    if guests().any(left) {
+    if sidecars().any(left) {
         due.push("SidecarQuit");
-        if facts.story.twist == Twist::BadAnnotations {
+        if facts.plan.variation == Variation::BadAnnotations {
             due.push("InvalidAnnotation");
         }
     }
-    if guests().any(stays) {
+    if sidecars().any(stays) {
         due.push("SidecarStays");
     }
     due

@@ -8,8 +8,8 @@ use usher_tests::synthetic::api_server::Trouble;
 use usher_tests::synthetic::{Agent, ApiServer, Behaviour, Node};
 
 use crate::fault::{Fault, Planned};
-use crate::story::EXCLUDED;
-use crate::weather::Weather;
+use crate::fault_log::FaultLog;
+use crate::plan::EXCLUDED;
 
 /// The annotations without faults.
 const ENFORCE: (&str, &str) = ("usher.dev/mode", "enforce");
@@ -139,10 +139,10 @@ impl Stage {
     }
 
     /// Starts a fault, and ends it.
-    pub(crate) fn make(&self, planned: Planned, weather: &Weather) {
+    pub(crate) fn make(&self, planned: Planned, fault_log: &FaultLog) {
         std::thread::sleep(planned.after);
-        let number = weather.begin(planned.fault);
-        let sure = || weather.sure(number);
+        let number = fault_log.begin(planned.fault);
+        let sure = || fault_log.sure(number);
         let lasts = planned.lasts;
         let sleep = || std::thread::sleep(lasts);
         let kubelet = self.node.kubelet();
@@ -258,7 +258,7 @@ impl Stage {
             || matches!(planned.fault, Fault::ObservesHold | Fault::HoldOff)
         {
             // The change follows the record of the end: until then no action is permitted.
-            weather.end(number);
+            fault_log.end(number);
             self.server.annotate(&[ENFORCE]);
             let capability = if planned.fault.forbids_quits() {
                 "quit"
@@ -268,6 +268,6 @@ impl Stage {
             self.counts(capability, "enforce");
             return;
         }
-        weather.end(number);
+        fault_log.end(number);
     }
 }

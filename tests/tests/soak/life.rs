@@ -9,10 +9,10 @@ use usher_tests::synthetic::clock::monotonic_ns;
 use usher_tests::synthetic::{Node, Pod, RestartPolicy, usher};
 
 use crate::facts::{self, Facts};
-use crate::guest::Guest;
+use crate::fault_log::{FaultLog, NEVER};
 use crate::judge::{self, Fate};
-use crate::story::{KILLED, Story, Twist, app_name, comes_back, last_life};
-use crate::weather::{NEVER, Weather};
+use crate::plan::{KILLED, PodPlan, Variation, app_name, last_life, restarts};
+use crate::sidecar::Sidecar;
 
 /// The time without faults that suffices for every pending action, also on a busy machine: a failed action is retried
 /// after at most 30 s, and all steps of a recipe take some 12 s.
@@ -42,7 +42,7 @@ enum Stage {
 }
 
 struct Course<'a> {
-    story: &'a Story,
+    plan: &'a PodPlan,
     pod: &'a Pod,
     /// The number of the run, and its state.
     apps: Vec<(usize, Stage)>,
@@ -52,23 +52,23 @@ struct Course<'a> {
 }
 
 /// Runs the pod, and returns its outcome.
-pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
+pub(crate) fn live(plan: &PodPlan, node: &Node, fault_log: &FaultLog) -> Facts {
     let made = monotonic_ns();
-    let mut pod = node.create(&story.spec());
-    if let Twist::Removed(after) = story.twist {
+    let mut pod = node.create(&plan.spec());
+    if let Variation::Removed(after) = plan.variation {
         std::thread::sleep(after);
-        let facts = facts(story, &pod, made, None, false);
+        let facts = facts(plan, &pod, made, None, false);
         pod.begin_removal();
         return facts;
     }
     pod.initialize();
-    if story.twist == Twist::Deleted {
+    if plan.variation == Variation::Deleted {
         pod.mark_deleted();
     }
     let mut course = Course {
-        story,
+        plan,
         pod: &pod,
-        apps: vec![(0, Stage::Starting); story.apps.len()],
+        apps: vec![(0, Stage::Starting); plan.apps.len()],
         end_requested: None,
         created: BTreeMap::new(),
         made: Instant::now(),
@@ -76,9 +76,9 @@ pub(crate) fn live(story: &Story, node: &Node, weather: &Weather) -> Facts {
     while !course.step() {
         std::thread::sleep(LOOK);
     }
-    let settled = course.settle(weather);
+    let settled = course.settle(fault_log);
     let end_requested = course.end_requested;
-    facts(story, &pod, made, end_requested, settled).explained(node, &pod)
+    facts(plan, &pod, made, end_requested, settled).explained(node, &pod)
 }
 
 impl Course<'_> {
@@ -87,7 +87,7 @@ impl Course<'_> {
         for number in 0..self.apps.len() {
             self.apps[number] = self.app(number);
         }
-        self.guests();
+        self.sidecars();
         self.apps
             .iter()
             .all(|(_, stage)| matches!(stage, Stage::Over))
@@ -95,17 +95,17 @@ impl Course<'_> {
 
     fn app(&mut self, number: usize) -> (usize, Stage) {
         let (life, stage) = self.apps[number];
-        let app = &self.story.apps[number];
+        let app = &self.plan.apps[number];
         let name = app_name(number);
         let (length, code) = app.lives[life];
         let next = match stage {
             Stage::Starting if self.pod.has_run(&name) => Stage::Until(Instant::now() + length),
             Stage::Until(due) if due <= Instant::now() => {
-                self.tell(number, life, &name, code);
+                self.send_exit(number, life, &name, code);
                 Stage::EndRequested
             }
             Stage::EndRequested if self.pod.end_so_far(&name).is_some() => {
-                let more = comes_back(self.story.policy, app, code) && life + 1 < app.lives.len();
+                let more = restarts(self.plan.policy, app, code) && life + 1 < app.lives.len();
                 if !more {
                     return (life, Stage::Over);
                 }
@@ -120,16 +120,16 @@ impl Course<'_> {
         (life, next)
     }
 
-    fn tell(&mut self, number: usize, life: usize, name: &str, code: u8) {
+    fn send_exit(&mut self, number: usize, life: usize, name: &str, code: u8) {
         let over = |(other, app): (usize, &(usize, Stage))| {
             other == number || matches!(app.1, Stage::EndRequested | Stage::Over)
         };
-        let is_last = last_life(self.story.policy, &self.story.apps[number]).0 == life;
+        let is_last = last_life(self.plan.policy, &self.plan.apps[number]).0 == life;
         let others = self.apps.iter().enumerate().all(over);
         let others_last = self.apps.iter().enumerate().all(|(other, (life, _))| {
-            last_life(self.story.policy, &self.story.apps[other]).0 == *life
+            last_life(self.plan.policy, &self.plan.apps[other]).0 == *life
         });
-        if self.story.finishes() && is_last && others && others_last {
+        if self.plan.finishes() && is_last && others && others_last {
             self.end_requested = Some(monotonic_ns());
         }
         if code == KILLED {
@@ -140,10 +140,10 @@ impl Course<'_> {
     }
 
     /// Creates late sidecars, and restarts others.
-    fn guests(&mut self) {
-        for (number, guest) in self.story.guests.iter().enumerate() {
-            let name = guest.stand_in().container.name;
-            let late = self.story.guests_late;
+    fn sidecars(&mut self) {
+        for (number, sidecar) in self.plan.sidecars.iter().enumerate() {
+            let name = sidecar.stand_in().container.name;
+            let late = self.plan.sidecar_delay;
             if late.is_some_and(|late| late > self.made.elapsed()) {
                 continue;
             }
@@ -156,7 +156,7 @@ impl Course<'_> {
             let Some(ended) = lives.last().and_then(|life| life.ended.as_ref()) else {
                 continue;
             };
-            let again = match self.story.policy {
+            let again = match self.plan.policy {
                 RestartPolicy::Never => false,
                 RestartPolicy::OnFailure => ended.code() != 0,
                 RestartPolicy::Always => true,
@@ -176,16 +176,17 @@ impl Course<'_> {
     }
 
     /// Waits for the correct outcome of the sidecars; false if there was not enough time without faults.
-    fn settle(&mut self, weather: &Weather) -> bool {
+    fn settle(&mut self, fault_log: &FaultLog) -> bool {
         let began = Instant::now();
         let since = monotonic_ns();
         loop {
-            self.guests();
-            let peace = weather.calm_since(since);
+            self.sidecars();
+            let peace = fault_log.calm_since(since);
             if self.left() || peace >= PEACE {
                 return self.left() || peace >= PEACE;
             }
-            let fates = (0..self.story.guests.len()).map(|guest| judge::fate(self.story, guest));
+            let fates =
+                (0..self.plan.sidecars.len()).map(|sidecar| judge::fate(self.plan, sidecar));
             let waits = fates.clone().any(|fate| fate == Fate::Leaves);
             let stays = fates.clone().any(|fate| fate == Fate::Stays);
             let watched = if stays { PEACE } else { WATCHED };
@@ -199,14 +200,14 @@ impl Course<'_> {
     /// All sidecars that have to exit have exited, and there are such.
     fn left(&self) -> bool {
         let record = self.pod.record();
-        let guests: Vec<(usize, &Guest)> = self.story.guests.iter().enumerate().collect();
-        let leaving = guests
+        let sidecars: Vec<(usize, &Sidecar)> = self.plan.sidecars.iter().enumerate().collect();
+        let leaving = sidecars
             .iter()
-            .filter(|(number, _)| judge::fate(self.story, *number) == Fate::Leaves);
+            .filter(|(number, _)| judge::fate(self.plan, *number) == Fate::Leaves);
         let mut leaving = leaving.peekable();
         leaving.peek().is_some()
-            && leaving.all(|(_, guest)| {
-                let name = guest.stand_in().container.name;
+            && leaving.all(|(_, sidecar)| {
+                let name = sidecar.stand_in().container.name;
                 let container = record.containers.get(&name);
                 let last = container.and_then(|container| container.attempts.last());
                 last.is_some_and(|life| life.ended.is_some())
@@ -214,21 +215,21 @@ impl Course<'_> {
     }
 }
 
-fn facts(story: &Story, pod: &Pod, made: u64, end_requested: Option<u64>, settled: bool) -> Facts {
+fn facts(plan: &PodPlan, pod: &Pod, made: u64, end_requested: Option<u64>, settled: bool) -> Facts {
     let gone = monotonic_ns();
     let record = pod.record();
     Facts {
-        story: story.clone(),
+        plan: plan.clone(),
         uid: pod.uid().to_owned(),
         made,
         end_requested,
         gone,
         settled,
-        guests: facts::guests(story, &record),
-        visit: facts::visit(&record),
-        answered: facts::answered(story, &record),
-        ready: facts::ready(story, &record),
-        table: story.hold.is_some() && settled && has_table(pod),
+        sidecars: facts::sidecars(plan, &record),
+        connection: facts::connection(&record),
+        answered: facts::answered(plan, &record),
+        ready: facts::ready(plan, &record),
+        table: plan.hold.is_some() && settled && has_table(pod),
         explained: String::new(),
     }
 }

@@ -10,15 +10,15 @@ mod census;
 mod dice;
 mod facts;
 mod fault;
-mod guest;
+mod fault_log;
 mod judge;
 mod lane;
 mod life;
+mod plan;
 mod report;
 mod schedule;
-mod story;
+mod sidecar;
 mod trial;
-mod weather;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::path::PathBuf;

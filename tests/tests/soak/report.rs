@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::census::Census;
 use crate::facts::{Facts, Life};
 use crate::fault::Fault;
-use crate::weather::Trouble;
+use crate::fault_log::Trouble;
 
 /// The number of violations with all details.
 const SHOWN: usize = 4;
@@ -55,24 +55,24 @@ impl Report {
     }
 
     pub(crate) fn add(&mut self, facts: &Facts) {
-        let story = &facts.story;
+        let plan = &facts.plan;
         self.pods += 1;
         self.finished += usize::from(facts.end_requested.is_some());
-        for guest in &story.guests {
-            let kind = format!("{guest:?}");
+        for sidecar in &plan.sidecars {
+            let kind = format!("{sidecar:?}");
             let kind = kind.split('(').next().unwrap_or_default().to_owned();
             *self.sidecars.entry(kind).or_default() += 1;
         }
-        let twist = format!("{:?}", story.twist);
-        let twist = twist.split('(').next().unwrap_or_default().to_owned();
-        *self.twists.entry(twist).or_default() += 1;
-        let lives = || facts.guests.iter().flatten();
+        let variation = format!("{:?}", plan.variation);
+        let variation = variation.split('(').next().unwrap_or_default().to_owned();
+        *self.twists.entry(variation).or_default() += 1;
+        let lives = || facts.sidecars.iter().flatten();
         self.requests += lives().map(|life| life.asks.len()).sum::<usize>();
         self.signals += lives().map(|life| life.terms.len()).sum::<usize>();
         let left = |life: &&Life| life.code.is_some();
         self.sidecars_ended += lives().filter(left).count();
-        self.holds += usize::from(story.hold.is_some());
-        self.connected += usize::from(facts.visit.connected.is_some());
+        self.holds += usize::from(plan.hold.is_some());
+        self.connected += usize::from(facts.connection.connected.is_some());
     }
 
     pub(crate) fn faults(&mut self, troubles: &[Trouble]) {

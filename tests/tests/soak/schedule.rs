@@ -6,8 +6,8 @@ use usher_tests::synthetic::RestartPolicy;
 
 use crate::dice::Dice;
 use crate::fault::{Fault, Lane, Planned};
-use crate::guest::Guest;
-use crate::story::{App, Hold, KILLED, Story, Twist};
+use crate::plan::{App, Hold, KILLED, PodPlan, Variation};
+use crate::sidecar::Sidecar;
 
 /// The time in which pods are created.
 pub(crate) const LENGTH: Duration = Duration::from_secs(75);
@@ -19,7 +19,7 @@ const PACE_MS: u64 = 500;
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     pub(crate) number: u64,
-    pub(crate) stories: Vec<Story>,
+    pub(crate) plans: Vec<PodPlan>,
     /// The faults of the two lanes.
     pub(crate) faults: Vec<(Lane, Vec<Planned>)>,
 }
@@ -27,11 +27,11 @@ pub(crate) struct Round {
 /// Round `number` of a seed.
 pub(crate) fn round(seed: u64, number: u64) -> Round {
     let mut dice = Dice::new(seed, number * 4);
-    let mut stories = Vec::new();
+    let mut plans = Vec::new();
     let mut at = Duration::ZERO;
     let mut crowd = 0;
     while at < LENGTH {
-        stories.push(story(&mut dice, number, stories.len(), at));
+        plans.push(plan(&mut dice, number, plans.len(), at));
         // Sometimes many start at once.
         if dice.one_in(40) {
             crowd = dice.between(5, 15);
@@ -55,13 +55,13 @@ pub(crate) fn round(seed: u64, number: u64) -> Round {
     }
     Round {
         number,
-        stories,
+        plans,
         faults,
     }
 }
 
 /// A pod that uses every feature once.
-pub(crate) fn first() -> Story {
+pub(crate) fn first() -> PodPlan {
     let hold = Hold {
         start: true,
         deadline: Duration::from_secs(10),
@@ -72,14 +72,14 @@ pub(crate) fn first() -> Story {
         policy: None,
         again_after: None,
     };
-    Story {
+    PodPlan {
         name: "first".to_owned(),
         at: Duration::ZERO,
         policy: RestartPolicy::Never,
         apps: vec![app],
-        guests: vec![Guest::Mesh(Some(500))],
-        guests_late: None,
-        twist: Twist::None,
+        sidecars: vec![Sidecar::Mesh(Some(500))],
+        sidecar_delay: None,
+        variation: Variation::None,
         hold: Some(hold),
     }
 }
@@ -102,28 +102,28 @@ fn lane_faults(dice: &mut Dice, lane: Lane) -> Vec<Planned> {
     }
 }
 
-fn story(dice: &mut Dice, round: u64, number: usize, at: Duration) -> Story {
+fn plan(dice: &mut Dice, round: u64, number: usize, at: Duration) -> PodPlan {
     let hold = dice.one_in(4).then(|| hold(dice));
     let policy = dice.pick(&[
         (6, RestartPolicy::Never),
         (4, RestartPolicy::OnFailure),
         (1, RestartPolicy::Always),
     ]);
-    let twist = twist(dice, hold.is_some());
-    let guests = guests(dice, hold, policy, twist);
+    let variation = variation(dice, hold.is_some());
+    let sidecars = sidecars(dice, hold, policy, variation);
     // These pods test the sidecar's exit code or a hold, not a refused connection.
-    let plain = guests.contains(&Guest::CloudSqlSpoiling) || hold.is_some();
+    let plain = sidecars.contains(&Sidecar::CloudSqlSpoiling) || hold.is_some();
     let count = if dice.one_in(4) { 2 } else { 1 };
     let apps = (0..count).map(|_| app(dice, policy, plain)).collect();
-    let late = hold.is_none() && twist == Twist::None && dice.one_in(8);
-    Story {
+    let late = hold.is_none() && variation == Variation::None && dice.one_in(8);
+    PodPlan {
         name: format!("pod-{round}-{number}"),
         at,
         policy,
         apps,
-        guests,
-        guests_late: late.then(|| Duration::from_millis(dice.between(20, 1_500))),
-        twist,
+        sidecars,
+        sidecar_delay: late.then(|| Duration::from_millis(dice.between(20, 1_500))),
+        variation,
         hold,
     }
 }
@@ -137,59 +137,64 @@ fn hold(dice: &mut Dice) -> Hold {
     }
 }
 
-fn twist(dice: &mut Dice, held: bool) -> Twist {
-    let removed = Twist::Removed(Duration::from_millis(dice.between(0, 2_000)));
+fn variation(dice: &mut Dice, held: bool) -> Variation {
+    let removed = Variation::Removed(Duration::from_millis(dice.between(0, 2_000)));
     let both = [
-        (12, Twist::None),
-        (1, Twist::OptedOut),
-        (1, Twist::BadAnnotations),
-        (1, Twist::Init),
-        (1, Twist::Lingers),
+        (12, Variation::None),
+        (1, Variation::OptedOut),
+        (1, Variation::BadAnnotations),
+        (1, Variation::Init),
+        (1, Variation::Lingers),
         (2, removed),
     ];
     let others = [
-        (1, Twist::Excluded),
-        (1, Twist::Delayed),
-        (1, Twist::SharedPids),
-        (1, Twist::HostNetwork),
-        (1, Twist::Deleted),
+        (1, Variation::Excluded),
+        (1, Variation::Delayed),
+        (1, Variation::SharedPids),
+        (1, Variation::HostNetwork),
+        (1, Variation::Deleted),
     ];
     let all = [&both[..], &others[..]].concat();
     dice.pick(if held { &both } else { &all })
 }
 
-fn guests(dice: &mut Dice, hold: Option<Hold>, policy: RestartPolicy, twist: Twist) -> Vec<Guest> {
+fn sidecars(
+    dice: &mut Dice,
+    hold: Option<Hold>,
+    policy: RestartPolicy,
+    variation: Variation,
+) -> Vec<Sidecar> {
     if let Some(hold) = hold {
         let ready = hold.ready.map(|ready| u64::try_from(ready.as_millis()));
-        return vec![Guest::Mesh(ready.and_then(Result::ok))];
+        return vec![Sidecar::Mesh(ready.and_then(Result::ok))];
     }
     // The listeners of the sidecars would be on the node's loopback.
-    if twist == Twist::HostNetwork {
-        return vec![Guest::IstioPortless];
+    if variation == Variation::HostNetwork {
+        return vec![Sidecar::IstioPortless];
     }
     let mesh = dice.pick(&[
-        (6, Guest::Istio),
-        (3, Guest::IstioOld),
-        (2, Guest::IstioAncient),
-        (2, Guest::IstioMute),
-        (1, Guest::IstioPortless),
-        (1, Guest::IstioHanging),
-        (3, Guest::Linkerd),
-        (1, Guest::LinkerdClosed),
+        (6, Sidecar::Istio),
+        (3, Sidecar::IstioOld),
+        (2, Sidecar::IstioAncient),
+        (2, Sidecar::IstioMute),
+        (1, Sidecar::IstioPortless),
+        (1, Sidecar::IstioHanging),
+        (3, Sidecar::Linkerd),
+        (1, Sidecar::LinkerdClosed),
     ]);
     let other = dice.pick(&[
-        (3, Guest::CloudSql),
-        (2, Guest::Dapr),
-        (1, Guest::DaprToken),
+        (3, Sidecar::CloudSql),
+        (2, Sidecar::Dapr),
+        (1, Sidecar::DaprToken),
     ]);
     match dice.below(20) {
         0..=9 => vec![mesh],
         10..=12 => vec![other],
         13..=16 => vec![other, mesh],
-        17 => vec![Guest::CloudSqlSpoiling],
-        18 if policy == RestartPolicy::OnFailure => vec![Guest::IstioReturning],
+        17 => vec![Sidecar::CloudSqlSpoiling],
+        18 if policy == RestartPolicy::OnFailure => vec![Sidecar::IstioReturning],
         _ => vec![if dice.one_in(3) {
-            Guest::IstioDeaf
+            Sidecar::IstioDeaf
         } else {
             mesh
         }],
@@ -243,14 +248,14 @@ mod tests {
     #[test]
     fn most_pods_finish_and_every_kind_occurs() {
         let rounds: Vec<Round> = (0..40).map(|number| round(1, number)).collect();
-        let stories: Vec<&Story> = rounds.iter().flat_map(|round| &round.stories).collect();
-        let finishing = stories.iter().filter(|story| story.finishes()).count();
+        let plans: Vec<&PodPlan> = rounds.iter().flat_map(|round| &round.plans).collect();
+        let finishing = plans.iter().filter(|plan| plan.finishes()).count();
         assert!(
-            finishing * 2 > stories.len(),
+            finishing * 2 > plans.len(),
             "{finishing} of {}",
-            stories.len()
+            plans.len()
         );
-        assert!(finishing < stories.len());
+        assert!(finishing < plans.len());
         for lane in [Lane::Agent, Lane::Servers] {
             for (_, fault) in Fault::of(lane) {
                 let mut lanes = rounds.iter().flat_map(|round| &round.faults);
@@ -258,12 +263,12 @@ mod tests {
                 assert!(planned, "{fault:?} never comes");
             }
         }
-        for guest in [
-            Guest::IstioDeaf,
-            Guest::IstioReturning,
-            Guest::CloudSqlSpoiling,
+        for sidecar in [
+            Sidecar::IstioDeaf,
+            Sidecar::IstioReturning,
+            Sidecar::CloudSqlSpoiling,
         ] {
-            assert!(stories.iter().any(|story| story.guests.contains(&guest)));
+            assert!(plans.iter().any(|plan| plan.sidecars.contains(&sidecar)));
         }
     }
 }

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::census::{self, Census};
 use crate::facts::Facts;
+use crate::fault_log::{FaultLog, Trouble};
 use crate::judge;
 use crate::lane::Stage;
 use crate::life;
 use crate::report::{Report, Violation};
 use crate::schedule::{self, Round};
-use crate::weather::{Trouble, Weather};
 
 /// The longest delay of Events without faults.
 const SENT: Duration = Duration::from_secs(60);
@@ -23,8 +23,8 @@ const LINES: usize = 60;
 
 /// Runs the first pods, and takes the snapshot after their removal.
 pub(crate) fn warm(stage: &Stage) -> Census {
-    let story = schedule::first();
-    life::live(&story, &stage.node, &Weather::default());
+    let plan = schedule::first();
+    life::live(&plan, &stage.node, &FaultLog::default());
     stage.with(|agent| agent.wait_metric("usher_pods", "", |pods| pods < 0.5));
     census::count(stage)
 }
@@ -37,22 +37,26 @@ pub(crate) fn play(
     first: &Census,
     report: &mut Report,
 ) {
-    let weather = Weather::default();
+    let fault_log = FaultLog::default();
     let all: Mutex<Vec<Facts>> = Mutex::default();
     let broken: Mutex<Vec<String>> = Mutex::default();
     let began = Instant::now();
     std::thread::scope(|scope| {
         for (_, faults) in &round.faults {
-            scope.spawn(|| faults.iter().for_each(|fault| stage.make(*fault, &weather)));
+            scope.spawn(|| {
+                faults
+                    .iter()
+                    .for_each(|fault| stage.make(*fault, &fault_log))
+            });
         }
         let mut living = Vec::new();
-        for story in &round.stories {
-            while began.elapsed() < story.at || living.len() >= crowd {
+        for plan in &round.plans {
+            while began.elapsed() < plan.at || living.len() >= crowd {
                 std::thread::sleep(LOOK);
                 living.retain(|one: &std::thread::ScopedJoinHandle<'_, ()>| !one.is_finished());
             }
             living.push(scope.spawn(|| {
-                let live = || life::live(story, &stage.node, &weather);
+                let live = || life::live(plan, &stage.node, &fault_log);
                 match std::panic::catch_unwind(std::panic::AssertUnwindSafe(live)) {
                     Ok(facts) => all
                         .lock()
@@ -60,14 +64,14 @@ pub(crate) fn play(
                         .push(facts),
                     Err(_) => {
                         let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
-                        broken.push(story.name.clone());
+                        broken.push(plan.name.clone());
                     }
                 }
             }));
         }
     });
     let facts = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let troubles = weather.troubles();
+    let troubles = fault_log.troubles();
     report.faults(&troubles);
     for name in broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
         let details = "the panic message of the thread is above".to_owned();
@@ -167,7 +171,7 @@ fn judge_all(stage: &Stage, all: &[Facts], troubles: &[Trouble], report: &mut Re
             }
         }
         for what in wrong {
-            let pod = format!("{}/{}", facts.story.namespace(), facts.story.name);
+            let pod = format!("{}/{}", facts.plan.namespace(), facts.plan.name);
             violate(report, pod, what, details(facts, troubles, lines));
         }
     }

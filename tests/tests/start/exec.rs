@@ -23,10 +23,10 @@ fn exec_runs_at_once() {
     ] {
         let pod = node.create(&spec);
         held(&agent, &pod);
-        for name in ["hook", "probe", "by-hand"] {
+        for name in ["hook", "probe", "manual"] {
             pod.exec(APP, name, BRIEF);
         }
-        for name in ["hook", "probe", "by-hand"] {
+        for name in ["hook", "probe", "manual"] {
             assert_eq!(pod.ended(name).code(), 7);
         }
         assert!(!pod.has_run(APP));
@@ -56,10 +56,10 @@ fn connections_of_an_exec_are_held() {
     let agent = Agent::start(&node);
     let pod = node.create(&ready_on_command("connects"));
     held(&agent, &pod);
-    pod.exec(APP, "by-hand", Program::Client(Client::to(FAR)));
-    pod.first_instruction("by-hand");
+    pod.exec(APP, "manual", Program::Client(Client::to(FAR)));
+    pod.first_instruction("manual");
     ready(&pod);
-    assert_eq!(pod.visit("by-hand").code, 0);
+    assert_eq!(pod.client_result("manual").code, 0);
     ran_after_the_proxy(&pod);
 }
 

@@ -29,7 +29,7 @@ fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
     odd.first_instruction(APP);
     assert_eq!(count(agent, "start-held", &odd), 0);
     ready(&odd);
-    connected(&odd.visit_so_far(APP, 1));
+    connected(&odd.client_result_so_far(APP, 1));
     meanwhile(node, agent, "other");
     odd
 }
@@ -50,7 +50,7 @@ fn thousands_of_execs_in_a_held_container() {
     ran_after_the_proxy(&other);
     meanwhile(&node, &agent, "third");
     for storm in STORMS {
-        busy.tell(storm, "enough");
+        busy.send_line(storm, "enough");
         assert_eq!(busy.ended(storm).code(), 0);
     }
     assert!(!busy.has_run(APP));
@@ -127,7 +127,7 @@ fn hundred_containers_at_once() {
     for pod in &pods {
         for name in &names {
             pod.first_instruction(name);
-            connected(&pod.visit_so_far(name, 1));
+            connected(&pod.client_result_so_far(name, 1));
         }
     }
     nothing_is_held(&agent);

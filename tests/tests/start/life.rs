@@ -52,7 +52,7 @@ fn start_is_held_only_when_enabled() {
     // The proxy is not ready yet.
     pod.first_instruction(APP);
     ready(&pod);
-    connected(&pod.visit_so_far(APP, 1));
+    connected(&pod.client_result_so_far(APP, 1));
     assert_eq!(count(&agent, "start-held", &pod), 0);
     assert_eq!(count(&agent, "start-missed", &pod), 0);
 }
@@ -96,7 +96,7 @@ fn restarted_app_is_not_held_when_the_proxy_is_ready() {
     is_held_until_ready(&agent, &pod);
     pod.finish(APP, 1);
     pod.restart(APP);
-    connected(&pod.visit_so_far(APP, 1));
+    connected(&pod.client_result_so_far(APP, 1));
     assert_eq!(count(&agent, "start-held", &pod), 1);
 }
 
@@ -114,10 +114,10 @@ fn alongside_a_database_proxy() {
         .annotation("usher.dev/hold-deadline", "5m");
     let pod = node.create(&spec);
     held(&agent, &pod);
-    pod.tell("cloud-sql-proxy", "listen");
+    pod.send_line("cloud-sql-proxy", "listen");
     let ran = pod.first_instruction(APP);
     assert!(ran >= listens_ns(&pod, "cloud-sql-proxy", 5432));
-    connected(&pod.visit_so_far(APP, 1));
+    connected(&pod.client_result_so_far(APP, 1));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn waits_for_both_sidecars() {
     listens_ns(&pod, SIDECAR, 15021);
     meanwhile(&node, &agent, "other");
     assert!(!pod.has_run(APP), "one sidecar is not ready");
-    pod.tell("daprd", "listen");
+    pod.send_line("daprd", "listen");
     let ran = pod.first_instruction(APP);
     assert!(ran >= listens_ns(&pod, "daprd", 50001));
 }
@@ -145,7 +145,7 @@ fn deadline() {
     pod.first_instruction(APP);
     let why = release_reason(&agent, &pod);
     assert!(why.contains("deadline"), "{why}");
-    refused(&pod.visit_so_far(APP, 1));
+    refused(&pod.client_result_so_far(APP, 1));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn released_before_the_probe_kills_it() {
         // The connection of the app is still held.
         assert_eq!(count(&agent, "hold-released", &pod), 0);
         ready(&pod);
-        connected(&pod.visit_so_far(APP, 1));
+        connected(&pod.client_result_so_far(APP, 1));
     }
 }
 
@@ -46,7 +46,7 @@ fn probe_without_time_for_a_hold() {
         assert!(why.contains(word), "{why}");
         pod.first_instruction(APP);
         ready(&pod);
-        connected(&pod.visit_so_far(APP, 1));
+        connected(&pod.client_result_so_far(APP, 1));
     }
 }
 

@@ -25,7 +25,7 @@ use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Pace};
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, Visit};
+use usher_tests::synthetic::{Agent, ClientResult, ContainerSpec, Node, Pod, PodSpec};
 
 const APP: &str = "app";
 const SIDECAR: &str = "istio-proxy";
@@ -88,7 +88,7 @@ fn held(agent: &Agent, pod: &Pod) {
 
 /// Makes the mesh's proxy ready.
 fn ready(pod: &Pod) {
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
 }
 
 /// Its first instruction came after the proxy was ready, and its connection
@@ -96,7 +96,7 @@ fn ready(pod: &Pod) {
 fn ran_after_the_proxy(pod: &Pod) {
     let ran = pod.first_instruction(APP);
     assert!(ran >= listens_ns(pod, SIDECAR, mesh::READY_PORT));
-    connected(&pod.visit_so_far(APP, 1));
+    connected(&pod.client_result_so_far(APP, 1));
 }
 
 /// A whole hold: held, then released because all sidecars are ready.
@@ -136,15 +136,15 @@ fn count(agent: &Agent, decision: &str, pod: &Pod) -> usize {
     agent.log().count(|line| is(line, decision, pod))
 }
 
-fn connected(visit: &Visit) {
-    assert_eq!(visit.failed, [], "{visit:?}");
-    assert_eq!(visit.connected_ns.len(), 1, "{visit:?}");
+fn connected(result: &ClientResult) {
+    assert_eq!(result.failed, [], "{result:?}");
+    assert_eq!(result.connected_ns.len(), 1, "{result:?}");
 }
 
-fn refused(visit: &Visit) {
-    assert_eq!(visit.connected_ns.len(), 0, "{visit:?}");
-    let errors: Vec<i32> = visit.failed.iter().map(|(errno, _)| *errno).collect();
-    assert_eq!(errors, [nix::libc::ECONNREFUSED], "{visit:?}");
+fn refused(result: &ClientResult) {
+    assert_eq!(result.connected_ns.len(), 0, "{result:?}");
+    let errors: Vec<i32> = result.failed.iter().map(|(errno, _)| *errno).collect();
+    assert_eq!(errors, [nix::libc::ECONNREFUSED], "{result:?}");
 }
 
 /// The time at which a sidecar started to listen on a port.

@@ -13,7 +13,7 @@ fn observe_mode_holds_nothing_and_reports() {
     let agent = Agent::start(&node);
     let pod = node.create(&ready_on_command("observed"));
     pod.first_instruction(APP);
-    refused(&pod.visit_so_far(APP, 1));
+    refused(&pod.client_result_so_far(APP, 1));
     ready(&pod);
     let why = reason(&agent, "would-hold", &pod);
     assert!(why.contains("start"), "{why}");
@@ -27,7 +27,7 @@ fn off() {
     let agent = Agent::start(&node);
     let pod = node.create(&ready_on_command("off"));
     pod.first_instruction(APP);
-    refused(&pod.visit_so_far(APP, 1));
+    refused(&pod.client_result_so_far(APP, 1));
     assert_eq!(count(&agent, "start-held", &pod), 0);
 }
 
@@ -56,7 +56,7 @@ fn held_starts_are_counted() {
     agent.wait_metric("usher_held_starts", "", |starts| (starts - 2.0).abs() < 0.5);
     for pod in &pods {
         is_held_until_ready(&agent, pod);
-        connected(&pod.visit_so_far(APP, 1));
+        connected(&pod.client_result_so_far(APP, 1));
     }
     crate::nothing_is_held(&agent);
     for (name, labels) in [

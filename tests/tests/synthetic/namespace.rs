@@ -80,19 +80,19 @@ fn replaced_sandbox() {
 }
 
 #[test]
-fn visitor_of_another_network() {
+fn sidecar_that_entered_another_network() {
     if !privilege::granted() {
         return;
     }
     let node = Node::new();
     let host = node.run(&PodSpec::job("host"));
     let sidecar = ContainerSpec::istio(Manner::Quit).later();
-    let guest = node.run(&PodSpec::beside_app("guest", sidecar));
-    guest.start_visitor(SIDECAR, &host);
-    let pid = guest.wait_container(SIDECAR);
-    assert_eq!(process::network(pid), guest.network());
-    guest.tell(SIDECAR, "visit");
-    guest.wait_line(SIDECAR, "visiting");
+    let moved = node.run(&PodSpec::beside_app("moved", sidecar));
+    moved.start_entering_network(SIDECAR, &host);
+    let pid = moved.wait_container(SIDECAR);
+    assert_eq!(process::network(pid), moved.network());
+    moved.send_line(SIDECAR, "enter-network");
+    moved.wait_line(SIDECAR, "entered-network");
     assert_eq!(process::network(pid), host.network());
 }
 

@@ -41,7 +41,7 @@ impl Bench {
     }
 
     /// The last of these requests ends it with this code, the others do not.
-    fn asked(&self, stand_in: StandIn, requests: &[(u16, &str, u16)], code: i32) -> Duration {
+    fn exits_after(&self, stand_in: StandIn, requests: &[(u16, &str, u16)], code: i32) -> Duration {
         let (pod, name) = self.run(stand_in);
         let started = Instant::now();
         for (port, line, expected) in requests {
@@ -84,14 +84,14 @@ fn meshes() {
     let drained = drain(Duration::from_secs(5));
     let got = [(15_020, "GET /quitquitquit", 405), status];
     bench.stays(istio::v1_2(), &[(15_020, QUIT, 400), (15_000, QUIT, 200)]);
-    assert!(bench.asked(istio::v1_3(), &got, 0) > drained);
+    assert!(bench.exits_after(istio::v1_3(), &got, 0) > drained);
     bench.stays(istio::v1_3(), &[(15_000, QUIT, 200)]);
-    assert!(bench.asked(istio::v1_20(), &got, 0) > drained);
-    bench.asked(istio::v1_20(), &[(15_000, QUIT, 200)], 0);
-    bench.asked(istio::v1_26(), &got, 0);
-    bench.asked(istio::v1_26_without_a_reply(), &[(15_020, QUIT, 0)], 0);
+    assert!(bench.exits_after(istio::v1_20(), &got, 0) > drained);
+    bench.exits_after(istio::v1_20(), &[(15_000, QUIT, 200)], 0);
+    bench.exits_after(istio::v1_26(), &got, 0);
+    bench.exits_after(istio::v1_26_without_a_reply(), &[(15_020, QUIT, 0)], 0);
     let shutdown = (4191, "POST /shutdown", 200);
-    bench.asked(
+    bench.exits_after(
         linkerd::enabled(),
         &[(4191, "GET /shutdown", 405), shutdown],
         0,
@@ -102,15 +102,15 @@ fn meshes() {
         &[(4191, "POST /shutdown", 403)],
     );
     let graceful = [(20_600, "GET /graceful_shutdown", 200)];
-    assert!(bench.asked(consul::dataplane(), &graceful, 0) > drain(Duration::from_secs(30)));
-    bench.asked(consul::dataplane_1_2(), &graceful, 1);
+    assert!(bench.exits_after(consul::dataplane(), &graceful, 0) > drain(Duration::from_secs(30)));
+    bench.exits_after(consul::dataplane_1_2(), &graceful, 1);
     bench.signalled(consul::dataplane_1_2(), Signal::SIGTERM, 0);
-    bench.asked(consul::envoy(), &[(19_000, QUIT, 200)], 0);
-    bench.asked(kuma::v2_13(), &[(9901, QUIT, 200)], 0);
-    bench.asked(envoy::osm(), &[(15_000, QUIT, 200)], 0);
+    bench.exits_after(consul::envoy(), &[(19_000, QUIT, 200)], 0);
+    bench.exits_after(kuma::v2_13(), &[(9901, QUIT, 200)], 0);
+    bench.exits_after(envoy::osm(), &[(15_000, QUIT, 200)], 0);
     bench.stays(envoy::app_mesh(), &[(9901, QUIT, 200)]);
     let plain = [(9901, "GET /quitquitquit", 405), (9901, QUIT, 200)];
-    bench.asked(envoy::plain(), &plain, 0);
+    bench.exits_after(envoy::plain(), &plain, 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn others() {
     let Some(bench) = bench("others") else { return };
     let shutdown = (3500, "POST /v1.0/shutdown", 204);
     let got = (3500, "GET /v1.0/shutdown", 404);
-    bench.asked(dapr::open(), &[got, shutdown], 0);
+    bench.exits_after(dapr::open(), &[got, shutdown], 0);
     bench.stays(dapr::hidden(), &[(3500, "POST /v1.0/shutdown", 404)]);
     bench.stays(dapr::with_a_token(), &[(3500, "POST /v1.0/shutdown", 401)]);
     let (pod, name) = bench.run(dapr::with_a_token());
@@ -127,14 +127,14 @@ fn others() {
     assert_eq!(pod.ended(&name).code(), 0);
     drop(pod);
     for line in ["GET /quitquitquit", QUIT] {
-        bench.asked(cloud_sql::v2_with_the_endpoint(), &[(9091, line, 200)], 0);
+        bench.exits_after(cloud_sql::v2_with_the_endpoint(), &[(9091, line, 200)], 0);
     }
     bench.signalled(cloud_sql::v2(), Signal::SIGTERM, 143);
     bench.signalled(cloud_sql::v2(), Signal::SIGINT, 130);
     bench.signalled(cloud_sql::v2_exit_zero(), Signal::SIGTERM, 0);
     bench.signalled(cloud_sql::v1(), Signal::SIGTERM, 0);
     let quit = [(8200, "POST /agent/v1/quit", 200)];
-    bench.asked(vault::with_the_endpoint(), &quit, 0);
+    bench.exits_after(vault::with_the_endpoint(), &quit, 0);
     bench.signalled(vault::plain(), Signal::SIGTERM, 0);
     bench.signalled(logs::fluent_bit(), Signal::SIGTERM, 0);
 }

@@ -164,7 +164,7 @@ mod tests {
     fn files_of_tests_are_tests_from_their_first_line() {
         for path in [
             "agent/core/src/a/tests.rs",
-            "agent/core/src/a/tests/scene.rs",
+            "agent/core/src/a/tests/scenario.rs",
             "tests/tests/a.rs",
             "tests/benches/quit/main.rs",
         ] {

@@ -2,7 +2,7 @@
 //! node is read once; nothing is watched and nothing is changed.
 
 #[cfg(test)]
-pub(crate) mod scene;
+pub(crate) mod fixture;
 mod survey;
 mod target;
 

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_were_given() {
+    fn given_words_are_passed_on() {
         let table: &[(&[&str], &[&str])] = &[
             (&["status"], &["status"]),
             (

@@ -107,15 +107,15 @@ fn inodes(proc: &ProcRoot, pid: Pid, left: &mut usize) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data_source::node::scene::{OTHER, Scene, UID};
+    use crate::data_source::node::fixture::{Fixture, OTHER, UID};
 
     #[test]
     fn reused_pids_are_ignored() {
-        let scene = Scene::new(&[41]);
+        let fixture = Fixture::new(&[41]);
         let table = "sl\n0: 0100007F:3A98 0:0 0A 0:0 0:0 0 0 0 4242\n";
         let of = |uid| {
-            scene.process(41, uid, &[("net/tcp", table)]);
-            listeners(&scene.node.proc, &scene.target)
+            fixture.process(41, uid, &[("net/tcp", table)]);
+            listeners(&fixture.node.proc, &fixture.target)
         };
         assert_eq!(of(UID), BTreeMap::from([(15000, Vec::new())]));
         assert_eq!(of(OTHER), BTreeMap::new());

@@ -211,7 +211,7 @@ fn the_body_of_a_request_is_a_file_of_this_machine() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_objects_are_named() {
     let table: [(&[&str], i32, &str); 10] = [
         (
             &["explain", "absent"],

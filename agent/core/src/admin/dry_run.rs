@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_json() {
+    fn text_matches_the_json_names() {
         for (acts, word) in [(Acts::Now, "now"), (Acts::Later, "later"), (Acts::No, "no")] {
             assert_eq!(acts.as_str(), word);
             assert_eq!(serde_json::to_value(acts).unwrap(), word);

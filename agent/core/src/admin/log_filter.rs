@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn filter_of_a_wish() {
+    fn filter_of_a_request() {
         let filter = |wish: Wish| {
             wish.filter("info")
                 .map(|(filter, lasts)| (filter, lasts.as_secs()))
@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_read_again(text in "[a-z:=A-Z_, ]{0,40}") {
+        fn directive_round_trips(text in "[a-z:=A-Z_, ]{0,40}") {
             if let Ok(one) = text.parse::<Directive>() {
                 prop_assert_eq!(one.to_string().parse::<Directive>(), Ok(one));
             }

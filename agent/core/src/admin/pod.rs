@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_json() {
+    fn text_matches_the_json_names() {
         for (state, word) in [
             (PodState::Unknown, "unknown"),
             (PodState::NotApplicable, "not-applicable"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_called_by_its_name_or_else_its_uid() {
+    fn pod_is_displayed_by_name_or_uid() {
         for (namespace, name, called) in [
             (Some("shop"), Some("web"), "shop/web"),
             (Some("shop"), None, "u-1"),

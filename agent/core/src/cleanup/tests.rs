@@ -79,14 +79,14 @@ fn entry_then_time_then_binary_then_the_rest() {
 }
 
 #[test]
-fn there_is_no_wait_without_an_entry() {
+fn no_wait_without_an_entry() {
     let found = vec![Found::removable(binary()), Found::removable(directory())];
     let (steps, _report) = steps(found, &[]);
     assert!(!steps.contains(&Step::Linger), "{steps:?}");
 }
 
 #[test]
-fn what_stays_keeps_what_it_needs() {
+fn remaining_objects_keep_their_dependencies() {
     // Things that fail or cannot be removed, and the things that stay because of them.
     let broken = Found::stuck(entry(), "no JSON", "repair it");
     let foreign = Found::stuck(Thing::Foreign(in_run("x")), "not usher's", "look at it");
@@ -115,7 +115,7 @@ fn what_stays_keeps_what_it_needs() {
 }
 
 #[test]
-fn dry_run_says_what_would_become_of_it() {
+fn dry_run_reports_each_removal() {
     let mut found = all();
     found.push(Found::stuck(
         Thing::Foreign(in_run("x")),
@@ -136,7 +136,7 @@ fn dry_run_says_what_would_become_of_it() {
 }
 
 #[test]
-fn what_could_not_go_says_what_a_person_can_do() {
+fn failed_removals_have_manual_instructions() {
     let failing = [entry(), table(), Thing::File(in_run("timeline.jsonl"))];
     let (_, report) = steps(all(), &failing);
     assert!(!report.is_clean());
@@ -152,7 +152,7 @@ fn what_could_not_go_says_what_a_person_can_do() {
 }
 
 #[test]
-fn what_is_found_again_came_back() {
+fn restored_objects_are_reported() {
     let (_, mut report) = steps(all(), &[table()]);
     report.found_again(vec![Found::removable(table()), Found::removable(entry())]);
     let left: Vec<&Thing> = report.left().map(|line| &line.thing).collect();
@@ -190,7 +190,7 @@ proptest! {
     /// For all findings and failures: each thing has one outcome, foreign things are not touched, no binary is
     /// removed while an entry exists or a runtime may use it, and no directory is removed that is not empty.
     #[test]
-    fn nothing_goes_too_early(found in vec(found(), 0..12), fails in vec(any::<bool>(), 12)) {
+    fn removal_order_respects_dependencies(found in vec(found(), 0..12), fails in vec(any::<bool>(), 12)) {
         let mut cleaning = Cleaning::new(found.clone());
         let mut stays: BTreeSet<Thing> = found.iter().map(|found| found.thing.clone()).collect();
         let wanted = stays.clone();

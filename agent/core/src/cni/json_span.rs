@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_go_with_the_separator_before_them() {
+    fn removed_parts_include_their_separator() {
         let text = "[ a,b , c ]";
         let parts = [2..3, 4..5, 8..9];
         let left = |gone: &[usize]| without(text, &(0..11), &parts, |index| gone.contains(&index));

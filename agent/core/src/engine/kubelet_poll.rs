@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_coalesced_and_spaced() {
+    fn requests_are_coalesced_and_spaced() {
         let mut poll = KubeletPoll::default();
         assert_eq!(poll.due(), None);
         poll.request(at(1000));

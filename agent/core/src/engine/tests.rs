@@ -10,7 +10,7 @@ mod lists;
 mod operator;
 mod pre_stop;
 mod property;
-mod scenes;
+mod scenarios;
 mod snapshot;
 pub(crate) mod stage;
 mod table;

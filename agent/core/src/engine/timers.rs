@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_has_one_moment() {
+    fn pod_has_one_deadline() {
         let at = |ms| Timestamp::new(Duration::from_millis(ms));
         let uid = |digit: &str| PodUid::parse(&digit.repeat(32)).unwrap();
         let (one, two) = (uid("1"), uid("2"));

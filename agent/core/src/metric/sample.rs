@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_order_whatever_that_of_the_text_is() {
+    fn order_does_not_depend_on_the_text() {
         let text = "b{x=\"2\"} 1\nb{x=\"1\"} 1\na_bucket{le=\"+Inf\"} 1\na_bucket{le=\"10\"} 1\na_bucket{le=\"2\"} 1\n";
         let series: Vec<String> = parse(text).iter().map(Sample::series).collect();
         let expected = [
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_as_people_see_them() {
+    fn numbers_are_formatted() {
         for (value, text) in [
             (0.0, "0"),
             (3.0, "3"),

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_as_people_write_them() {
+    fn socket_addresses_are_formatted() {
         for (address, both, text) in [
             ("0.0.0.0:80", false, "0.0.0.0:80"),
             ("[::]:80", false, "[::]:80"),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_takes_the_list_with_it() {
+    fn last_taint_removes_the_list() {
         let mut ours = taint(KEY, "NoSchedule");
         ours["value"] = "yes".into();
         let taints = [ours];
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_where_it_is_not() {
+    fn missing_taint_changes_nothing() {
         let taints = [taint("usher.dev/not-ready-yet", "NoSchedule"), json!("?")];
         assert_eq!(removal(KEY, &taints), None);
         assert_eq!(removal(KEY, &[]), None);

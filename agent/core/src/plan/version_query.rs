@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn one_question_at_a_time_and_a_few_in_all() {
+    fn version_queries_are_sequential_and_bounded() {
         let mut asked = VersionQueries::default();
         assert!(!asked.ask(at(0), "x"), "it does not listen yet");
         let mut questions = 0;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn more_images_than_a_pod_has_are_not_asked() {
+    fn number_of_queried_images_is_bounded() {
         let mut asked = VersionQueries::default();
         let images: Vec<String> = (0..=IMAGES).map(|number| format!("x:{number}")).collect();
         let due = images.iter().filter(|image| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_none() {
+    fn invalid_version_replies() {
         for body in [
             "",
             "{}",

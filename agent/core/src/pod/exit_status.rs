@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_have_been_the_runtimes() {
+    fn processes_that_may_belong_to_the_runtime() {
         let killed = Some(ExitStatus::Signal(9));
         let code = |code| Some(ExitStatus::Code(code));
         for (executed, status, expected) in [

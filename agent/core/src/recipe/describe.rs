@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn description_is_what_is_done() {
+    fn description_matches_the_steps() {
         let pod = plain::pod(vec![plain::container("a", "a")]);
         let done =
             |ladder_step: LadderStep| (ladder_step.step, ladder_step.code, ladder_step.takes);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_conditions() {
+    fn remaining_conditions() {
         let recipes = builtin();
         let proxy = recipes.iter().find(|one| one.name == "cloud-sql-proxy");
         let stretches = proxy.unwrap().quit_by_version();

@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_everything_is_no_pattern() {
+    fn pattern_that_matches_everything_is_rejected() {
         for text in ["", "*", "*/*"] {
             assert!(Pattern::try_from(text.to_owned()).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn as_long_as_a_name_can_be() {
+    fn longest_possible_name() {
         for (length, is_pattern) in [(1, true), (255, true), (256, false)] {
             let read = Pattern::try_from("x".repeat(length));
             assert_eq!(read.is_ok(), is_pattern, "{length}");

@@ -125,7 +125,7 @@ fn conservative() {
 }
 
 #[test]
-fn the_pod_has_the_last_word() {
+fn pod_overrides_the_recipe() {
     let case = Case {
         name: "db",
         image: "shop/pooler:1",
@@ -161,7 +161,7 @@ fn the_pod_has_the_last_word() {
 }
 
 #[test]
-fn what_recipes_look_at_is_known() {
+fn annotations_and_variables_of_recipes_are_read() {
     let reads = Config::default().reads();
     for key in [
         "status.sidecar.istio.io/port",
@@ -190,7 +190,7 @@ fn what_recipes_look_at_is_known() {
 
 /// Effects are measured, or follow from a source. Without either the exit code is unknown.
 #[test]
-fn effects_are_known_from_somewhere() {
+fn effects_have_a_source() {
     for recipe in builtin().iter() {
         let says_unknown = recipe.notes.contains("not known");
         for step in &recipe.quit {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_says_why() {
+    fn each_step_has_a_reason() {
         let old = choices("istio", &[], Some((1, 2)));
         assert!(
             old.iter().any(|line| line.contains("only with version")),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn recognition_says_by_what() {
+    fn recognition_names_the_evidence() {
         let pod = pod(RestartPolicy::Never, &["app"]);
         let recipes = builtin();
         // Words, where the image is a mirror of another name.

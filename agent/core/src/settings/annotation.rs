@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_stand_on_is_called() {
+    fn places_of_annotations_are_named() {
         let words = [Holder::Node, Holder::Namespace, Holder::Pod].map(Holder::as_str);
         assert_eq!(words, ["Node", "Namespace", "pod"]);
     }

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn limited_modes_say_why() {
+    fn limited_modes_have_a_reason() {
         let defaults = DefaultModes {
             all: Some(Mode::Enforce),
             hold: Some(Mode::Off),

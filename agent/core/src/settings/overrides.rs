@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_counts() {
+    fn most_specific_setting_applies() {
         let namespace = NamespaceValues {
             annotations: values(&[("usher.dev/quit-delay", "3s")]),
             labels: values(&[("usher.dev/quit", "false"), ("usher.dev/quit-delay", "9s")]),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_is_named_and_the_next_place_counts() {
+    fn invalid_setting_is_named_and_the_next_one_applies() {
         let namespace = NamespaceValues {
             annotations: values(&[("usher.dev/quit", "false")]),
             labels: Values::new(),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_asked_for_anywhere() {
+    fn hold_may_be_requested_in_any_place() {
         let start = || values(&[("usher.dev/hold", "start")]);
         let annotated = NamespaceValues {
             annotations: start(),

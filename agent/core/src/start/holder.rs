@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn first_exec_of_the_init_process_waits_and_all_others_go() {
+    fn only_the_first_exec_of_the_init_process_waits() {
         let mut holder = marked();
         assert!(!holder.is_empty());
         let probe = holder.executes(at(1), OTHER, "probe", |_| None);

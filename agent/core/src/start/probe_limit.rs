@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_numbers_are_no_danger() {
+    fn huge_numbers_do_not_panic() {
         let max = i32::MAX.unsigned_abs();
         let of_the_api = liveness(NET, (max.into(), max.into(), max));
         assert_eq!(

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_messages() {
+    fn other_texts_are_rejected() {
         for text in ["", "{}", r#"{"reply":"dance"}"#, r#"{"id":1,"job":{}}"#] {
             assert!(Order::decode(text.as_bytes()).is_err(), "{text}");
             assert!(Reply::decode(text.as_bytes()).is_err(), "{text}");

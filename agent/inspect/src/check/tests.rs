@@ -149,7 +149,7 @@ fn text_of_an_error_decides_nothing() {
 }
 
 #[test]
-fn text_for_people() {
+fn text_output() {
     let mut checks = kernel::judge(&kernel());
     checks.truncate(2);
     let mut found = node();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::SocketAddr};
 
 use usher_core::node::socket::{Protocol, Socket, State, plain};
 
-use super::Scene;
+use super::Input;
 
 /// The owner of a socket, and how it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,21 +33,21 @@ impl Owner {
 }
 
 /// The owner of each socket.
-pub(super) fn owners(scene: &Scene) -> Vec<Owner> {
-    let cgroups: HashMap<u64, usize> = scene.cgroups.iter().copied().collect();
-    let mut owners: Vec<Owner> = scene
+pub(super) fn owners(input: &Input) -> Vec<Owner> {
+    let cgroups: HashMap<u64, usize> = input.cgroups.iter().copied().collect();
+    let mut owners: Vec<Owner> = input
         .sockets
         .iter()
-        .map(|socket| direct_owner(scene, &cgroups, socket))
+        .map(|socket| direct_owner(input, &cgroups, socket))
         .collect();
-    let listeners = Listeners::new(&scene.sockets);
+    let listeners = Listeners::new(&input.sockets);
     let first = owners.clone();
-    for (place, socket) in scene.sockets.iter().enumerate() {
+    for (place, socket) in input.sockets.iter().enumerate() {
         // A connection that is not accepted yet belongs to its listener.
         if owners[place] == Owner::None
             && waits_for_accept(socket)
             && let Some(container) =
-                listeners.container(scene, &first, socket.protocol, socket.local)
+                listeners.container(input, &first, socket.protocol, socket.local)
         {
             owners[place] = Owner::Container(container);
         }
@@ -55,9 +55,9 @@ pub(super) fn owners(scene: &Scene) -> Vec<Owner> {
     owners
 }
 
-fn direct_owner(scene: &Scene, cgroups: &HashMap<u64, usize>, socket: &Socket) -> Owner {
-    let exists = |place: &usize| *place < scene.containers.len();
-    let holder = scene.holders(socket.inode).next();
+fn direct_owner(input: &Input, cgroups: &HashMap<u64, usize>, socket: &Socket) -> Owner {
+    let exists = |place: &usize| *place < input.containers.len();
+    let holder = input.holders(socket.inode).next();
     if let Some(place) = holder.map(|process| process.container).filter(exists) {
         return Owner::Process(place);
     }
@@ -65,7 +65,7 @@ fn direct_owner(scene: &Scene, cgroups: &HashMap<u64, usize>, socket: &Socket) -
     let made_in = cgroups.get(&socket.cgroup).copied().filter(exists);
     match made_in.filter(|_| socket.cgroup != 0) {
         Some(place) => Owner::Container(place),
-        None if socket.inode != 0 && scene.is_blind => Owner::Unseen,
+        None if socket.inode != 0 && input.is_blind => Owner::Unseen,
         None if socket.inode != 0 => Owner::Outside,
         None => Owner::None,
     }
@@ -95,26 +95,26 @@ impl Listeners {
     }
 
     /// Whether there is a listener on an address, so that a connection with this local end was accepted and not initiated.
-    pub(super) fn has(&self, scene: &Scene, protocol: Protocol, address: SocketAddr) -> bool {
-        self.at(scene, protocol, plain(address)).next().is_some()
+    pub(super) fn has(&self, input: &Input, protocol: Protocol, address: SocketAddr) -> bool {
+        self.at(input, protocol, plain(address)).next().is_some()
     }
 
     /// The container that listens on an address, if it is exactly one.
     pub(super) fn container(
         &self,
-        scene: &Scene,
+        input: &Input,
         owners: &[Owner],
         protocol: Protocol,
         address: SocketAddr,
     ) -> Option<usize> {
         let address = plain(address);
-        let is_own = |place: &usize| plain(scene.sockets[*place].local) == address;
+        let is_own = |place: &usize| plain(input.sockets[*place].local) == address;
         // The kernel prefers the listener on the exact address.
         let any_own = self
-            .at(scene, protocol, address)
+            .at(input, protocol, address)
             .any(|place| is_own(&place));
         let mut containers = self
-            .at(scene, protocol, address)
+            .at(input, protocol, address)
             .filter(|place| !any_own || is_own(place))
             .filter_map(|place| owners[place].container());
         let first = containers.next()?;
@@ -123,7 +123,7 @@ impl Listeners {
 
     fn at<'a>(
         &'a self,
-        scene: &'a Scene,
+        input: &'a Input,
         protocol: Protocol,
         address: SocketAddr,
     ) -> impl Iterator<Item = usize> + 'a {
@@ -132,6 +132,6 @@ impl Listeners {
             .into_iter()
             .flatten()
             .copied()
-            .filter(move |place| scene.sockets[*place].covers(address))
+            .filter(move |place| input.sockets[*place].covers(address))
     }
 }

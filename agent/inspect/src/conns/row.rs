@@ -5,7 +5,7 @@ use std::{borrow::Cow, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 use usher_core::node::socket::{self, Protocol, Socket, State, TimerKind};
 
-use super::{Owner, Scene, Via};
+use super::{Input, Owner, Via};
 
 /// Limit of processes listed for one socket; further ones are counted.
 const MAX_PROCESSES: usize = 16;
@@ -135,9 +135,9 @@ impl How {
 }
 
 impl Row {
-    pub(super) fn new(scene: &Scene, socket: &Socket, owner: Owner, via: Via) -> Self {
-        let name = |place: usize| scene.containers.get(place).map(|it| it.name.clone());
-        let mut holders = scene.holders(socket.inode).map(|process| Holder {
+    pub(super) fn new(input: &Input, socket: &Socket, owner: Owner, via: Via) -> Self {
+        let name = |place: usize| input.containers.get(place).map(|it| it.name.clone());
+        let mut holders = input.holders(socket.inode).map(|process| Holder {
             pid: process.pid.0,
             name: process.name.clone(),
         });

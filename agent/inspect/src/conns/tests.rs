@@ -21,7 +21,7 @@ const POD: &str = "10.1.2.3";
 /// A pod with an app and a mesh sidecar, to which sockets are added.
 #[derive(Debug)]
 pub(super) struct Stage {
-    pub(super) scene: Scene,
+    pub(super) input: Input,
 }
 
 impl Stage {
@@ -37,7 +37,7 @@ impl Stage {
             container,
         };
         Self {
-            scene: Scene {
+            input: Input {
                 containers: vec![
                     container("aa", "app", Role::App),
                     container("bb", "istio-proxy", Role::Sidecar),
@@ -45,7 +45,7 @@ impl Stage {
                 ],
                 processes: vec![process(100, "server", APP), process(200, "envoy", MESH)],
                 cgroups: vec![(1000, APP), (2000, MESH)],
-                ..Scene::default()
+                ..Input::default()
             },
         }
     }
@@ -58,16 +58,16 @@ impl Stage {
         local: &str,
         peer: &str,
     ) -> usize {
-        let place = self.scene.sockets.len();
+        let place = self.input.sockets.len();
         let number = u32::try_from(place).unwrap() + 1;
         let inode = if owner.is_some() { number } else { 0 };
         if let Some(process) = owner {
-            self.scene
+            self.input
                 .held
                 .push((inode, u32::try_from(process).unwrap()));
         }
         let address = |text: &str| -> SocketAddr { text.replace("pod", POD).parse().unwrap() };
-        self.scene.sockets.push(Socket {
+        self.input.sockets.push(Socket {
             protocol: Protocol::Tcp,
             state,
             local: address(local),
@@ -111,18 +111,18 @@ impl Stage {
     /// The report with this filter.
     pub(super) fn shown(&self, filter: &Filter) -> Conns {
         let conns = Conns {
-            sockets: self.scene.judge(),
+            sockets: self.input.judge(),
             ..Conns::default()
         };
         conns.filtered(filter)
     }
 
     pub(super) fn owners(&self) -> Vec<Owner> {
-        super::owner::owners(&self.scene)
+        super::owner::owners(&self.input)
     }
 
     pub(super) fn via(&self, place: usize) -> Via {
-        via::ConnectionIndex::new(&self.scene, &self.owners()).via(place)
+        via::ConnectionIndex::new(&self.input, &self.owners()).via(place)
     }
 }
 
@@ -160,7 +160,7 @@ fn connections_without_a_proxy_are_direct() {
     let server = stage.connection(APP, "127.0.0.1:8080", "127.0.0.1:40001");
     // A UDP socket with the same ends is not the other end.
     let datagrams = stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
-    stage.scene.sockets[datagrams].protocol = Protocol::Udp;
+    stage.input.sockets[datagrams].protocol = Protocol::Udp;
     for place in [out, incoming, client, server] {
         assert_eq!(stage.via(place), Via::Direct, "{place}");
     }
@@ -197,7 +197,7 @@ fn proxy_outside_of_the_pod_is_recognized() {
     let server = stage.connection(APP, "127.0.0.1:9000", "127.0.0.1:40001");
     for place in [other, server] {
         stage
-            .scene
+            .input
             .held
             .retain(|(inode, _)| *inode as usize != place + 1);
         assert_eq!(stage.owners()[place], Owner::Outside);
@@ -214,7 +214,7 @@ fn proxy_outside_of_the_pod_is_recognized() {
     assert_eq!(stage.via(client), to);
     assert_eq!(stage.via(other), Via::None);
     // A process with unreadable file descriptors may hold the other end.
-    stage.scene.is_blind = true;
+    stage.input.is_blind = true;
     for place in [app, client, other] {
         assert_eq!(stage.via(place), Via::Unknown(Why::Unseen));
     }
@@ -245,9 +245,9 @@ fn ambiguous_paths_are_unknown() {
     assert_eq!(stage.via(local), unknown(Why::OtherEndGone));
     let direct = stage.connection(APP, "pod:40005", "10.9.9.9:80");
     assert_eq!(stage.via(direct), Via::Direct);
-    stage.scene.is_partial = true;
+    stage.input.is_partial = true;
     assert_eq!(stage.via(direct), unknown(Why::Partial));
-    stage.scene.containers[APP].role = Role::Unknown;
+    stage.input.containers[APP].role = Role::Unknown;
     assert_eq!(stage.via(direct), unknown(Why::Roles));
 }
 
@@ -279,9 +279,9 @@ fn owners_are_found_by_process_cgroup_or_listener() {
     let mut stage = Stage::with_mesh();
     let held = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     // Both are known: the process takes precedence over the cgroup.
-    stage.scene.sockets[held].cgroup = 2000;
+    stage.input.sockets[held].cgroup = 2000;
     let made = stage.socket(None, State::FinWait1, "pod:40001", "10.9.9.9:80");
-    stage.scene.sockets[made].cgroup = 2000;
+    stage.input.sockets[made].cgroup = 2000;
     let accepting = stage.socket(None, State::Established, "pod:8080", "10.9.9.9:4000");
     let closing = stage.socket(None, State::TimeWait, "pod:8080", "10.9.9.9:4001");
     let owners = stage.owners();
@@ -298,11 +298,11 @@ fn datagram_paths() {
     let client = stage.connection(APP, "pod:40000", "10.96.0.10:53");
     let to_sidecar = stage.connection(APP, "127.0.0.1:40001", "127.0.0.1:15053");
     let everywhere = stage.listener(MESH, "0.0.0.0:53");
-    for socket in &mut stage.scene.sockets {
+    for socket in &mut stage.input.sockets {
         socket.protocol = Protocol::Udp;
     }
     for place in [open, everywhere] {
-        stage.scene.sockets[place].state = State::Unconnected;
+        stage.input.sockets[place].state = State::Unconnected;
         assert_eq!(stage.via(place), Via::None);
     }
     // A sidecar on the same port of all addresses is not the destination.
@@ -358,7 +358,7 @@ fn listing_round_trips_through_json() {
     let app = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
     stage.socket(Some(APP), State::SynSent, "pod:40009", "10.9.9.9:80");
-    let socket = &mut stage.scene.sockets[app];
+    let socket = &mut stage.input.sockets[app];
     socket.rtt = Some(Duration::from_micros(312));
     socket.timer = Some(Timer {
         kind: TimerKind::Keepalive,
@@ -375,16 +375,16 @@ fn listing_round_trips_through_json() {
 fn further_holders_are_counted() {
     let mut stage = Stage::new();
     let place = stage.listener(APP, "0.0.0.0:80");
-    let inode = stage.scene.sockets[place].inode;
+    let inode = stage.input.sockets[place].inode;
     for pid in 0..40 {
         let process = Process {
             pid: Pid(1000 + pid),
             name: "worker".to_owned(),
             container: APP,
         };
-        let number = u32::try_from(stage.scene.processes.len()).unwrap();
-        stage.scene.processes.push(process);
-        stage.scene.held.push((inode, number));
+        let number = u32::try_from(stage.input.processes.len()).unwrap();
+        stage.input.processes.push(process);
+        stage.input.held.push((inode, number));
     }
     let listing = stage.shown(&Filter::default());
     let row = &listing.sockets[0];

@@ -14,7 +14,7 @@ use std::{
 
 use usher_core::node::socket::{Protocol, Socket, State, plain};
 
-use super::{Owner, Role, Scene, owner::Listeners};
+use super::{Input, Owner, Role, owner::Listeners};
 
 /// Limit of sockets compared for one connection. Only connections that share an end have more, and the first ones suffice.
 const MAX_CANDIDATES: usize = 64;
@@ -119,9 +119,9 @@ impl Index {
     }
 }
 
-/// Indexes over the sockets of a scene.
+/// Indexes over the sockets of a input.
 pub(super) struct ConnectionIndex<'a> {
-    scene: &'a Scene,
+    input: &'a Input,
     owners: &'a [Owner],
     listeners: Listeners,
     by_local: Index,
@@ -131,17 +131,17 @@ pub(super) struct ConnectionIndex<'a> {
 }
 
 impl<'a> ConnectionIndex<'a> {
-    pub(super) fn new(scene: &'a Scene, owners: &'a [Owner]) -> Self {
+    pub(super) fn new(input: &'a Input, owners: &'a [Owner]) -> Self {
         let connections = || {
-            let sockets = scene.sockets.iter().enumerate();
+            let sockets = input.sockets.iter().enumerate();
             sockets.filter(|(_, socket)| is_connection(socket))
         };
         let by_local = Index::new(connections().map(|(at, end)| (end.local, end.peer, at)));
         let by_peer = Index::new(connections().map(|(at, end)| (end.peer, end.local, at)));
         let mut index = Self {
-            scene,
+            input,
             owners,
-            listeners: Listeners::new(&scene.sockets),
+            listeners: Listeners::new(&input.sockets),
             by_local,
             by_peer,
             renumbered: Vec::new(),
@@ -151,14 +151,14 @@ impl<'a> ConnectionIndex<'a> {
     }
 
     pub(super) fn via(&self, place: usize) -> Via {
-        let socket = &self.scene.sockets[place];
+        let socket = &self.input.sockets[place];
         if socket.waits() || !socket.has_peer() {
             return Via::None;
         }
         if socket.protocol == Protocol::Udp {
             return self.datagrams(place);
         }
-        match (self.owners[place], self.scene.role(self.owners[place])) {
+        match (self.owners[place], self.input.role(self.owners[place])) {
             (Owner::None, _) => Via::Unknown(Why::Closed),
             (Owner::Unseen, _) => Via::Unknown(Why::Unseen),
             (_, Some(Role::App)) => self.of_app(place),
@@ -169,7 +169,7 @@ impl<'a> ConnectionIndex<'a> {
     }
 
     fn of_app(&self, place: usize) -> Via {
-        let socket = &self.scene.sockets[place];
+        let socket = &self.input.sockets[place];
         let (local, peer) = (plain(socket.local), plain(socket.peer));
         if let Some(other) = self.by_peer.exact(local, peer) {
             return self.local_peer(place, other);
@@ -192,10 +192,10 @@ impl<'a> ConnectionIndex<'a> {
 
     /// The path of a connection whose two ends are both in this namespace.
     fn local_peer(&self, place: usize, other: usize) -> Via {
-        let socket = &self.scene.sockets[place];
+        let socket = &self.input.sockets[place];
         let owner = self.owners[other];
         let container = owner.container();
-        match self.scene.role(owner) {
+        match self.input.role(owner) {
             _ if owner == Owner::None => Via::Unknown(Why::OtherEndClosed),
             _ if owner == Owner::Unseen => Via::Unknown(Why::Unseen),
             Some(Role::Sidecar) | None if self.was_accepted(socket) => Via::From(container),
@@ -212,7 +212,7 @@ impl<'a> ConnectionIndex<'a> {
         let local = socket.local.ip().to_canonical();
         match socket.state {
             State::SynSent => Via::Unknown(Why::Unanswered),
-            _ if self.scene.is_partial => Via::Unknown(Why::Partial),
+            _ if self.input.is_partial => Via::Unknown(Why::Partial),
             State::Established | State::SynReceived => {
                 if self.was_accepted(socket) {
                     Via::Direct
@@ -229,7 +229,7 @@ impl<'a> ConnectionIndex<'a> {
     }
 
     fn of_sidecar(&self, place: usize) -> Via {
-        let socket = &self.scene.sockets[place];
+        let socket = &self.input.sockets[place];
         let (local, peer) = (plain(socket.local), plain(socket.peer));
         let exact = self.by_local.exact(peer, local);
         let other = exact.or_else(|| {
@@ -238,22 +238,22 @@ impl<'a> ConnectionIndex<'a> {
                 .map(|(_, other)| other)
         });
         let owner = other.map(|other| self.owners[other]);
-        match owner.and_then(|owner| Some((owner.container()?, self.scene.role(owner)?))) {
+        match owner.and_then(|owner| Some((owner.container()?, self.input.role(owner)?))) {
             Some((container, Role::App)) => Via::For(container),
             _ => Via::None,
         }
     }
 
     fn datagrams(&self, place: usize) -> Via {
-        let socket = &self.scene.sockets[place];
-        if self.scene.role(self.owners[place]) != Some(Role::App) {
+        let socket = &self.input.sockets[place];
+        if self.input.role(self.owners[place]) != Some(Role::App) {
             return Via::None;
         }
-        let (scene, protocol) = (self.scene, Protocol::Udp);
+        let (input, protocol) = (self.input, Protocol::Udp);
         let listener = self
             .listeners
-            .container(scene, self.owners, protocol, socket.peer);
-        let is_sidecar = |place: &usize| scene.containers[*place].role == Role::Sidecar;
+            .container(input, self.owners, protocol, socket.peer);
+        let is_sidecar = |place: &usize| input.containers[*place].role == Role::Sidecar;
         match listener.filter(is_sidecar) {
             Some(container) if socket.peer.ip().to_canonical().is_loopback() => Via::To {
                 container: Some(container),
@@ -272,7 +272,7 @@ impl<'a> ConnectionIndex<'a> {
 
     fn was_accepted(&self, socket: &Socket) -> bool {
         self.listeners
-            .has(self.scene, socket.protocol, socket.local)
+            .has(self.input, socket.protocol, socket.local)
     }
 
     /// When two connections with the same source port are redirected to one port of the proxy, the kernel gives the second
@@ -280,10 +280,10 @@ impl<'a> ConnectionIndex<'a> {
     /// them, which are not counted.
     fn find_renumbered(&self) -> Vec<IpAddr> {
         let mut surplus: HashMap<IpAddr, i64> = HashMap::new();
-        for (place, socket) in self.scene.sockets.iter().enumerate() {
+        for (place, socket) in self.input.sockets.iter().enumerate() {
             let carries = match self.owners[place] {
                 Owner::Outside | Owner::Unseen => true,
-                owner => self.scene.role(owner) == Some(Role::Sidecar),
+                owner => self.input.role(owner) == Some(Role::Sidecar),
             };
             let (local, peer) = (plain(socket.local), plain(socket.peer));
             let is_other_end = carries && is_connection(socket) && self.was_accepted(socket);

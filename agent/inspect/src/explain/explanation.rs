@@ -20,9 +20,8 @@ use super::{
     date::span,
     facts::{Container, State},
     finding::diagnose,
-    story,
     stuck::{self, Stuck},
-    verdict,
+    timeline, verdict,
 };
 
 /// A pod's metadata, timeline, state and findings, and the changes that would affect it.
@@ -93,7 +92,7 @@ pub fn explain(case: &Case<'_>) -> Explanation {
         modes: modes(case),
         containers: containers.map(|one| member(case, one)).collect(),
         network: case.seen.network.clone(),
-        timeline: story::moments(case),
+        timeline: timeline::moments(case),
         verdict: verdict::judge(case, &findings),
         stuck: stuck::stuck(case, &findings),
         changes: changes(case),
@@ -133,7 +132,7 @@ impl Explanation {
             modes: Vec::new(),
             containers: Vec::new(),
             network: None,
-            timeline: story::in_order(story::decisions(entries)),
+            timeline: timeline::in_order(timeline::decisions(entries)),
             verdict: Verdict {
                 healthy: true,
                 says,

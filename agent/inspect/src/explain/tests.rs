@@ -5,28 +5,33 @@ mod explanation;
 mod finding;
 mod pods;
 mod property;
-mod scenes;
-mod story;
+mod scenarios;
 mod stuck;
+mod timeline;
 mod verdict;
 
 use serde_json::json;
 use usher_core::{decision::timeline::Detail, settings::mode::Mode};
 
-use self::pods::{Scene, app, istio, job};
+use self::pods::{Scenario, app, istio, job};
 use crate::explain::*;
 
 /// The names of a pod's problems.
-fn troubles(scene: &Scene) -> Vec<&'static str> {
-    let findings = scene.explain().findings;
+fn troubles(scenario: &Scenario) -> Vec<&'static str> {
+    let findings = scenario.explain().findings;
     let troubles = findings.into_iter().filter(|one| one.severity.is_trouble());
     troubles.map(|finding| finding.id.as_str()).collect()
 }
 
 #[track_caller]
-fn only(scene: &Scene, id: Id, words: &[&str]) -> Finding {
-    assert_eq!(troubles(scene), [id.as_str()], "{:#?}", scene.explain());
-    let explanation = scene.explain();
+fn only(scenario: &Scenario, id: Id, words: &[&str]) -> Finding {
+    assert_eq!(
+        troubles(scenario),
+        [id.as_str()],
+        "{:#?}",
+        scenario.explain()
+    );
+    let explanation = scenario.explain();
     assert!(!explanation.verdict.healthy);
     let finding = explanation
         .findings
@@ -42,24 +47,24 @@ fn only(scene: &Scene, id: Id, words: &[&str]) -> Finding {
 }
 
 /// A Job's pod with Istio's proxy after its app; both run, both are ready.
-fn healthy() -> Scene {
-    Scene::new(job(&[app(json!({})), istio(json!({}))]))
+fn healthy() -> Scenario {
+    Scenario::new(job(&[app(json!({})), istio(json!({}))]))
         .running("app", 60)
         .running("istio-proxy", 59)
 }
 
 #[test]
-fn nothing_is_wrong_with_a_healthy_one() {
+fn healthy_pod_has_no_findings() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
-        let scene = healthy().mode(mode);
-        let explanation = scene.explain();
-        assert_eq!(troubles(&scene), [""; 0], "{explanation:#?}");
+        let scenario = healthy().mode(mode);
+        let explanation = scenario.explain();
+        assert_eq!(troubles(&scenario), [""; 0], "{explanation:#?}");
         assert!(explanation.verdict.healthy, "{explanation:#?}");
     }
-    let native = Scene::new(pods::native(&[app(json!({}))]));
+    let native = Scenario::new(pods::native(&[app(json!({}))]));
     let native = native.running("app", 50).running("istio-proxy", 60);
     assert_eq!(native.explain().findings, []);
-    let plain = Scene::new(job(&[app(json!({}))])).running("app", 60);
+    let plain = Scenario::new(job(&[app(json!({}))])).running("app", 60);
     assert!(plain.explain().verdict.healthy);
     let over = healthy()
         .ended("app", 40, 10, 0)
@@ -69,10 +74,10 @@ fn nothing_is_wrong_with_a_healthy_one() {
 
 #[test]
 fn explanation_has_everything() {
-    let scene = healthy()
+    let scenario = healthy()
         .ended("app", 60, 30, 0)
         .decided(29, Detail::WouldQuit, "observe mode");
-    let explanation = scene.explain();
+    let explanation = scenario.explain();
     let roles: Vec<(&str, &str)> = explanation
         .containers
         .iter()

@@ -15,7 +15,7 @@ const BINARY: &str = "USHER_CNI_BIN";
 /// The result of a [`Client`](crate::synthetic::wire::Client). Times are in
 /// nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Default)]
-pub struct Visit {
+pub struct ClientResult {
     /// The start of its `main`.
     pub main_ns: u64,
     /// The time of each successful connect.
@@ -47,18 +47,18 @@ impl Pod {
     }
 
     /// Waits for the exit of a client.
-    pub fn visit(&self, container: &str) -> Visit {
+    pub fn client_result(&self, container: &str) -> ClientResult {
         let ended = self.ended(container);
-        visit_of(&self.lines(container), ended.code())
+        client_result_from(&self.lines(container), ended.code())
     }
 
     /// Waits until a client that stays has tried this many
     /// connections.
-    pub fn visit_so_far(&self, container: &str, connections: usize) -> Visit {
+    pub fn client_result_so_far(&self, container: &str, connections: usize) -> ClientResult {
         self.wait_attempt(container, "the connections of a client", |attempt| {
-            let visit = visit_of(&attempt.lines, 0);
-            let over = visit.connected_ns.len() + visit.failed.len();
-            (over >= connections).then_some(visit)
+            let result = client_result_from(&attempt.lines, 0);
+            let over = result.connected_ns.len() + result.failed.len();
+            (over >= connections).then_some(result)
         })
     }
 
@@ -68,31 +68,31 @@ impl Pod {
     }
 }
 
-fn visit_of(lines: &[String], code: i32) -> Visit {
-    let mut visit = Visit {
+fn client_result_from(lines: &[String], code: i32) -> ClientResult {
+    let mut result = ClientResult {
         code,
-        ..Visit::default()
+        ..ClientResult::default()
     };
     for line in lines {
         let mut words = line.split(' ');
         let kind = words.next().unwrap_or_default();
         let mut numbers = words.clone().filter_map(|word| word.parse().ok());
         match kind {
-            "main" => visit.main_ns = numbers.next().unwrap_or_default(),
-            "answered" => visit.answered_ns.extend(numbers),
-            "connected" => visit.connected_ns.extend(numbers),
+            "main" => result.main_ns = numbers.next().unwrap_or_default(),
+            "answered" => result.answered_ns.extend(numbers),
+            "connected" => result.connected_ns.extend(numbers),
             "failed-to-connect" => {
                 let errno = words.next().and_then(|word| word.parse().ok());
                 let at = words.filter_map(|word| word.parse().ok());
-                visit
+                result
                     .failed
                     .extend(at.map(|at| (errno.unwrap_or_default(), at)));
             }
-            "reached" => visit.reached.extend(words.map(str::to_owned)),
+            "reached" => result.reached.extend(words.map(str::to_owned)),
             _ => {}
         }
     }
-    visit
+    result
 }
 
 /// The rules that a pod has from its start.

@@ -90,7 +90,7 @@ impl Pod {
             pid: None,
             user: None,
             users: None,
-            visits: None,
+            enters_network_of: None,
             env: Vec::new(),
             pace: self.usual_pace(),
             program,

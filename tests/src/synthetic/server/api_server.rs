@@ -23,7 +23,7 @@ use self::objects::Objects;
 
 /// A received request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
     /// The path, without the query.
     pub path: String,
@@ -32,7 +32,7 @@ pub struct Asked {
     pub at: Instant,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Verb and resource, in RBAC terms.
     pub fn right(&self) -> String {
         let path = self.path.trim_start_matches('/');
@@ -79,7 +79,7 @@ pub enum DaemonSet {
 #[derive(Debug)]
 struct Situation {
     objects: Objects,
-    asked: Vec<Asked>,
+    requests: Vec<ReceivedRequest>,
     troubles: Vec<Trouble>,
     /// It does not respond, and watches break.
     away: bool,
@@ -140,7 +140,7 @@ impl ApiServer {
         let shared = Arc::new(Shared {
             situation: Mutex::new(Situation {
                 objects: Objects::new(node::NAME),
-                asked: Vec::new(),
+                requests: Vec::new(),
                 troubles: Vec::new(),
                 away: false,
                 silent: false,
@@ -301,15 +301,15 @@ impl ApiServer {
         self.shared.situation().objects.events()
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.shared.situation().asked.clone()
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.situation().requests.clone()
     }
 
     /// The requests with this verb and resource.
-    pub fn asked_for(&self, right: &str) -> Vec<Asked> {
-        let mut asked = self.asked();
-        asked.retain(|asked| asked.right() == right);
-        asked
+    pub fn requests_for(&self, right: &str) -> Vec<ReceivedRequest> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.right() == right);
+        requests
     }
 
     /// Waits until `found` returns a value for the Events.
@@ -325,10 +325,10 @@ impl ApiServer {
     }
 
     /// Waits for this number of requests with this verb and resource.
-    pub fn wait_asked(&self, right: &str, count: usize) {
+    pub fn wait_requests(&self, right: &str, count: usize) {
         self.wait(&format!("{count} times {right}"), |situation| {
-            let all = situation.asked.iter();
-            (all.filter(|asked| asked.right() == right).count() >= count).then_some(())
+            let all = situation.requests.iter();
+            (all.filter(|request| request.right() == right).count() >= count).then_some(())
         });
     }
 
@@ -341,9 +341,9 @@ impl ApiServer {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let (events, asked) = (situation.objects.events(), situation.asked.len());
+                let (events, count) = (situation.objects.events(), situation.requests.len());
                 drop(situation);
-                panic!("timed out waiting for {what}; after {asked} requests: {events:#?}");
+                panic!("timed out waiting for {what}; after {count} requests: {events:#?}");
             }
             let waited = self.shared.changed.wait_timeout(situation, left);
             situation = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -52,7 +52,7 @@ struct Situation {
     once: bool,
     status_lag: Duration,
     /// The behaviour for each request so far.
-    asked: Vec<Behaviour>,
+    requests: Vec<Behaviour>,
     closing: bool,
 }
 
@@ -113,7 +113,7 @@ impl Kubelet {
                 bulk: None,
                 once: false,
                 status_lag: STATUS_LAG,
-                asked: Vec::new(),
+                requests: Vec::new(),
                 closing: false,
             }),
             changed: Condvar::new(),
@@ -165,8 +165,8 @@ impl Kubelet {
     }
 
     /// The number of requests.
-    pub fn asked(&self) -> usize {
-        self.shared.situation().asked.len()
+    pub fn requests(&self) -> usize {
+        self.shared.situation().requests.len()
     }
 
     /// Waits for this number of requests during this behaviour.
@@ -174,12 +174,12 @@ impl Kubelet {
     /// # Panics
     ///
     /// After a timeout.
-    pub fn wait_asked(&self, behaviour: Behaviour, times: usize) {
+    pub fn wait_requests(&self, behaviour: Behaviour, times: usize) {
         let deadline = Instant::now() + patience();
         let mut situation = self.shared.situation();
         let count = |situation: &Situation| {
-            let asked = situation.asked.iter();
-            asked.filter(|asked| **asked == behaviour).count()
+            let requests = situation.requests.iter();
+            requests.filter(|request| **request == behaviour).count()
         };
         while count(&situation) < times {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -56,14 +56,14 @@ const OTHERS: &[(&str, &[u8])] = &[
 /// A server in a pod. It serves as long as the test runs.
 pub(super) struct Server {
     address: SocketAddr,
-    asked: Mutex<Receiver<Vec<u8>>>,
+    received: Mutex<Receiver<Vec<u8>>>,
 }
 
 impl Server {
     pub(super) fn start(pod: &Pod) -> Self {
         let listener = inside(pod, || TcpListener::bind("127.0.0.1:0").unwrap());
         let address = listener.local_addr().unwrap();
-        let (asks, asked) = channel();
+        let (asks, received) = channel();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let asks = asks.clone();
@@ -72,7 +72,7 @@ impl Server {
         });
         Self {
             address,
-            asked: Mutex::new(asked),
+            received: Mutex::new(received),
         }
     }
 
@@ -81,9 +81,9 @@ impl Server {
     }
 
     /// The next received request.
-    pub(super) fn asked(&self) -> String {
-        let asked = self.asked.lock().unwrap();
-        let bytes = asked.recv_timeout(Duration::from_secs(30)).unwrap();
+    pub(super) fn received(&self) -> String {
+        let received = self.received.lock().unwrap();
+        let bytes = received.recv_timeout(Duration::from_secs(30)).unwrap();
         bytes.iter().map(|byte| char::from(*byte)).collect()
     }
 }
@@ -94,9 +94,9 @@ fn closed(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 fn serve(mut stream: TcpStream, asks: &Sender<Vec<u8>>) {
-    let asked = request(&mut stream);
-    let line = String::from_utf8_lossy(&asked).into_owned();
-    drop(asks.send(asked));
+    let received = request(&mut stream);
+    let line = String::from_utf8_lossy(&received).into_owned();
+    drop(asks.send(received));
     let path = line.split(' ').nth(1).unwrap_or_default();
     let is_head = line.starts_with("HEAD ");
     let known = ANSWERS.iter().map(|(path, _, answer)| (path, answer));
@@ -135,22 +135,22 @@ fn serve(mut stream: TcpStream, asks: &Sender<Vec<u8>>) {
 
 /// Reads a request with its body.
 fn request(stream: &mut TcpStream) -> Vec<u8> {
-    let (mut asked, mut part) = (Vec::new(), [0; 4096]);
+    let (mut received, mut part) = (Vec::new(), [0; 4096]);
     loop {
-        let head = asked.windows(4).position(|end| end == b"\r\n\r\n");
+        let head = received.windows(4).position(|end| end == b"\r\n\r\n");
         if let Some(head) = head {
-            let text = String::from_utf8_lossy(&asked[..head]).to_ascii_lowercase();
+            let text = String::from_utf8_lossy(&received[..head]).to_ascii_lowercase();
             let length = text
                 .lines()
                 .find_map(|line| line.strip_prefix("content-length: "));
             let length = length.map_or(0, |length| length.parse().unwrap());
-            if asked.len() >= head + 4 + length {
-                return asked;
+            if received.len() >= head + 4 + length {
+                return received;
             }
         }
         match stream.read(&mut part) {
-            Ok(0) | Err(_) => return asked,
-            Ok(length) => asked.extend_from_slice(&part[..length]),
+            Ok(0) | Err(_) => return received,
+            Ok(length) => received.extend_from_slice(&part[..length]),
         }
     }
 }

@@ -66,7 +66,7 @@ fn prepare(agent: &Agent, pod: &Pod, connections: usize) {
 }
 
 fn listen(_node: &Node, _agent: &Agent, pod: &Pod) {
-    pod.tell(SIDECAR, "listen");
+    pod.send_line(SIDECAR, "listen");
     pod.wait_line(SIDECAR, "listening 15021 ");
 }
 

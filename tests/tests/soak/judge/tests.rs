@@ -5,31 +5,31 @@ use std::time::Duration;
 use usher_tests::synthetic::RestartPolicy::{self, Always, Never, OnFailure};
 
 use super::*;
-use crate::facts::Visit;
-use crate::guest::Guest;
+use crate::facts::Connection;
+use crate::plan::{App, Hold};
 use crate::schedule;
-use crate::story::{App, Hold};
+use crate::sidecar::Sidecar;
 
 type Spoil = fn(&mut Facts);
 
 const SECOND: u64 = 1_000_000_000;
 
-fn story(policy: RestartPolicy, code: u8, guests: &[Guest]) -> Story {
+fn plan(policy: RestartPolicy, code: u8, sidecars: &[Sidecar]) -> PodPlan {
     let app = App {
         lives: vec![(Duration::ZERO, code)],
         policy: None,
         again_after: None,
     };
-    Story {
+    PodPlan {
         policy,
         apps: vec![app],
-        guests: guests.to_vec(),
+        sidecars: sidecars.to_vec(),
         hold: None,
         ..schedule::first()
     }
 }
 
-fn asked(at: u64) -> Life {
+fn requested(at: u64) -> Life {
     Life {
         asks: vec![(at, "15020 POST /quitquitquit HTTP/1.1".to_owned())],
         terms: Vec::new(),
@@ -39,26 +39,26 @@ fn asked(at: u64) -> Life {
 
 /// Created at 100 s, requested to exit at 110 s, removed at 200 s after enough time without faults; each sidecar exited on a
 /// request at 111 s.
-fn good(story: Story) -> Facts {
-    let guests = story.guests.iter().map(|_| vec![asked(111 * SECOND)]);
+fn good(plan: PodPlan) -> Facts {
+    let sidecars = plan.sidecars.iter().map(|_| vec![requested(111 * SECOND)]);
     Facts {
         uid: "uid".to_owned(),
         made: 100 * SECOND,
         end_requested: Some(110 * SECOND),
         gone: 200 * SECOND,
         settled: true,
-        guests: guests.collect(),
-        visit: Visit::default(),
+        sidecars: sidecars.collect(),
+        connection: Connection::default(),
         answered: true,
         ready: None,
         table: false,
         explained: String::new(),
-        story,
+        plan,
     }
 }
 
 fn usual() -> Facts {
-    good(story(Never, 0, &[Guest::Istio]))
+    good(plan(Never, 0, &[Sidecar::Istio]))
 }
 
 fn trouble(fault: Fault, from: u64, to: u64) -> Trouble {
@@ -72,38 +72,41 @@ fn trouble(fault: Fault, from: u64, to: u64) -> Trouble {
 
 #[test]
 fn fates() {
-    let twisted = |twist| Story {
-        twist,
-        ..story(Never, 0, &[Guest::Istio])
+    let twisted = |variation| PodPlan {
+        variation,
+        ..plan(Never, 0, &[Sidecar::Istio])
     };
     let table = [
-        (story(Never, 0, &[Guest::Istio]), Fate::Leaves),
-        (story(Never, 1, &[Guest::Istio]), Fate::Leaves),
-        (story(OnFailure, 0, &[Guest::Linkerd]), Fate::Leaves),
-        (story(OnFailure, 1, &[Guest::Istio]), Fate::Untouched),
-        (story(Always, 0, &[Guest::Istio]), Fate::Untouched),
-        (story(Never, 0, &[Guest::IstioDeaf]), Fate::Stays),
-        (story(Never, 0, &[Guest::CloudSqlSpoiling]), Fate::Untouched),
-        (story(Never, 1, &[Guest::CloudSqlSpoiling]), Fate::Leaves),
+        (plan(Never, 0, &[Sidecar::Istio]), Fate::Leaves),
+        (plan(Never, 1, &[Sidecar::Istio]), Fate::Leaves),
+        (plan(OnFailure, 0, &[Sidecar::Linkerd]), Fate::Leaves),
+        (plan(OnFailure, 1, &[Sidecar::Istio]), Fate::Untouched),
+        (plan(Always, 0, &[Sidecar::Istio]), Fate::Untouched),
+        (plan(Never, 0, &[Sidecar::IstioDeaf]), Fate::Stays),
         (
-            story(OnFailure, 0, &[Guest::CloudSqlSpoiling]),
+            plan(Never, 0, &[Sidecar::CloudSqlSpoiling]),
             Fate::Untouched,
         ),
-        (twisted(Twist::OptedOut), Fate::Untouched),
-        (twisted(Twist::Excluded), Fate::Untouched),
-        (twisted(Twist::BadAnnotations), Fate::Leaves),
-        (twisted(Twist::Deleted), Fate::Anything),
+        (plan(Never, 1, &[Sidecar::CloudSqlSpoiling]), Fate::Leaves),
+        (
+            plan(OnFailure, 0, &[Sidecar::CloudSqlSpoiling]),
+            Fate::Untouched,
+        ),
+        (twisted(Variation::OptedOut), Fate::Untouched),
+        (twisted(Variation::Excluded), Fate::Untouched),
+        (twisted(Variation::BadAnnotations), Fate::Leaves),
+        (twisted(Variation::Deleted), Fate::Anything),
     ];
-    for (story, expected) in table {
-        assert_eq!(fate(&story, 0), expected, "{story:?}");
+    for (plan, expected) in table {
+        assert_eq!(fate(&plan, 0), expected, "{plan:?}");
     }
 }
 
 #[test]
 fn correct_outcomes_pass() {
-    let both = good(story(Never, 0, &[Guest::CloudSql, Guest::Istio]));
+    let both = good(plan(Never, 0, &[Sidecar::CloudSql, Sidecar::Istio]));
     let mut mesh_last = both.clone();
-    mesh_last.guests[1] = vec![asked(112 * SECOND)];
+    mesh_last.sidecars[1] = vec![requested(112 * SECOND)];
     for facts in [usual(), both, mesh_last] {
         assert_eq!(pod(&facts, &[]), Vec::<String>::new());
     }
@@ -113,25 +116,27 @@ fn correct_outcomes_pass() {
 #[test]
 fn wrong_outcomes_are_reported() {
     let table: [(&str, Spoil); 9] = [
-        ("runs on", |facts| facts.guests[0][0].code = None),
+        ("runs on", |facts| facts.sidecars[0][0].code = None),
         ("before every app", |facts| {
-            facts.guests[0] = vec![asked(109 * SECOND)];
+            facts.sidecars[0] = vec![requested(109 * SECOND)];
         }),
         ("before every app", |facts| facts.end_requested = None),
-        ("left alone", |facts| facts.story.twist = Twist::OptedOut),
-        ("spoils", |facts| facts.guests[0][0].code = Some(143)),
-        ("asked 2 times", |facts| {
-            let again = facts.guests[0][0].asks[0].clone();
-            facts.guests[0][0].asks.push(again);
+        ("left alone", |facts| {
+            facts.plan.variation = Variation::OptedOut
+        }),
+        ("spoils", |facts| facts.sidecars[0][0].code = Some(143)),
+        ("requested 2 times", |facts| {
+            let again = facts.sidecars[0][0].asks[0].clone();
+            facts.sidecars[0][0].asks.push(again);
         }),
         ("table is left", |facts| facts.table = true),
         ("killed", |facts| {
-            facts.story.guests = vec![Guest::IstioDeaf];
-            facts.guests[0][0].code = Some(137);
+            facts.plan.sidecars = vec![Sidecar::IstioDeaf];
+            facts.sidecars[0][0].code = Some(137);
         }),
         ("mesh", |facts| {
-            facts.story.guests = vec![Guest::Istio, Guest::Dapr];
-            facts.guests.push(vec![asked(112 * SECOND)]);
+            facts.plan.sidecars = vec![Sidecar::Istio, Sidecar::Dapr];
+            facts.sidecars.push(vec![requested(112 * SECOND)]);
         }),
     ];
     for (word, spoil) in table {
@@ -148,7 +153,7 @@ fn wrong_outcomes_are_reported() {
 #[test]
 fn sidecar_may_run_on_while_faults_last() {
     let mut facts = usual();
-    facts.guests[0][0].code = None;
+    facts.sidecars[0][0].code = None;
     facts.settled = false;
     assert_eq!(pod(&facts, &[]), Vec::<String>::new());
 }
@@ -172,8 +177,8 @@ fn observe_mode_sends_no_request() {
 #[test]
 fn a_restart_explains_a_second_request() {
     let mut facts = usual();
-    let again = facts.guests[0][0].asks[0].clone();
-    facts.guests[0][0].asks.push(again);
+    let again = facts.sidecars[0][0].asks[0].clone();
+    facts.sidecars[0][0].asks.push(again);
     let restart = trouble(Fault::Killed, 111, 112);
     assert_eq!(pod(&facts, &[restart]), Vec::<String>::new());
 }
@@ -184,10 +189,10 @@ fn held(connected: Option<u64>, failed: Option<u64>) -> Facts {
         deadline: Duration::from_secs(10),
         ready: Some(Duration::from_secs(2)),
     };
-    let mut facts = good(story(Never, 0, &[Guest::Mesh(Some(2000))]));
-    facts.story.hold = Some(hold);
+    let mut facts = good(plan(Never, 0, &[Sidecar::Mesh(Some(2000))]));
+    facts.plan.hold = Some(hold);
     facts.ready = Some(103 * SECOND);
-    facts.visit = Visit {
+    facts.connection = Connection {
         ran: Some(101 * SECOND),
         connected: connected.map(|at| at * SECOND),
         failed: failed.map(|at| at * SECOND),
@@ -203,7 +208,7 @@ fn no_hold_past_its_deadline() {
     // The connection waits until the end.
     assert_eq!(pod(&held(None, None), &[]).len(), 1);
     let mut never_ran = held(None, None);
-    never_ran.visit.ran = None;
+    never_ran.connection.ran = None;
     assert_eq!(pod(&never_ran, &[]).len(), 1);
 }
 
@@ -211,7 +216,7 @@ fn no_hold_past_its_deadline() {
 fn held_app_connects_after_the_proxy_is_ready() {
     let decided = ["hold-armed".to_owned(), "start-held".to_owned()];
     let mut fine = held(Some(104), None);
-    fine.visit.ran = Some(103 * SECOND + 1);
+    fine.connection.ran = Some(103 * SECOND + 1);
     assert_eq!(armed(&fine, &[], &decided), None);
     assert!(
         armed(&held(Some(104), None), &[], &decided).is_some_and(|what| what.contains("too early"))
@@ -232,14 +237,14 @@ fn held_app_connects_after_the_proxy_is_ready() {
 fn events() {
     let calm: &[Trouble] = &[];
     let observed = [trouble(Fault::Observes, 105, 120)];
-    let opted_out = good(Story {
-        twist: Twist::OptedOut,
-        ..story(Never, 0, &[Guest::Istio])
+    let opted_out = good(PodPlan {
+        variation: Variation::OptedOut,
+        ..plan(Never, 0, &[Sidecar::Istio])
     });
-    let deaf = good(story(Never, 0, &[Guest::IstioDeaf]));
-    let lingers = good(Story {
-        twist: Twist::Lingers,
-        ..story(Never, 0, &[Guest::Istio])
+    let deaf = good(plan(Never, 0, &[Sidecar::IstioDeaf]));
+    let lingers = good(PodPlan {
+        variation: Variation::Lingers,
+        ..plan(Never, 0, &[Sidecar::Istio])
     });
     let table = [
         (usual(), calm, "SidecarQuit", true),
@@ -271,6 +276,6 @@ fn events() {
     assert_eq!(due(&usual(), &[]), ["SidecarQuit"]);
     let killed = trouble(Fault::Killed, 111, 112);
     assert!(due(&usual(), &[killed]).is_empty());
-    let deaf = good(story(Never, 0, &[Guest::IstioDeaf]));
+    let deaf = good(plan(Never, 0, &[Sidecar::IstioDeaf]));
     assert_eq!(due(&deaf, &[]), ["SidecarStays"]);
 }

@@ -12,12 +12,12 @@ use crate::global::Exit;
 
 const UID: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 
-struct Scene {
+struct Fixture {
     folder: TempDir,
     manifest: Manifest,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let mut manifest = Manifest::new(7, "0.1.0");
         let container = manifest::Container {
@@ -69,10 +69,10 @@ impl Scene {
 #[test]
 fn reports_are_read_back() {
     let folder = path::folder("shop", "report", UID);
-    let scene = Scene::new()
+    let fixture = Fixture::new()
         .with_file("pods.json")
         .with_file(&format!("{folder}/conns.json"));
-    let dump = scene.open().unwrap();
+    let dump = fixture.open().unwrap();
     assert_eq!(dump.report::<Pods>("pods", None).unwrap(), Pods::default());
     for given in ["shop/report", UID, "aabbccdd", "41", "10.0.0.7", "rep"] {
         let found = dump.report::<Pods>("conns", Some(given));
@@ -85,35 +85,35 @@ fn reports_are_read_back() {
 
 #[test]
 fn missing_files_have_a_reason() {
-    let mut scene = Scene::new();
-    scene.manifest.missing.push(manifest::Missing {
+    let mut fixture = Fixture::new();
+    fixture.manifest.missing.push(manifest::Missing {
         path: "metrics.json".to_owned(),
         source: "usher metrics".to_owned(),
         why: "no agent answers".to_owned(),
     });
     assert!(
-        scene
+        fixture
             .error("metrics", None)
             .ends_with("is missing: no agent answers")
     );
-    assert!(scene.error("later", None).contains("does not collect it"));
+    assert!(fixture.error("later", None).contains("does not collect it"));
 }
 
 #[test]
 fn modified_files_are_rejected() {
-    let scene = Scene::new().with_file("pods.json");
-    let file = scene.folder.path().join("pods.json");
+    let fixture = Fixture::new().with_file("pods.json");
+    let file = fixture.folder.path().join("pods.json");
     fs::write(&file, "{}").unwrap();
-    assert!(scene.error("pods", None).contains("checksum"));
+    assert!(fixture.error("pods", None).contains("checksum"));
     fs::remove_file(&file).unwrap();
     assert!(
-        scene
+        fixture
             .error("pods", None)
             .contains("is in the manifest, but not in the sysdump")
     );
     symlink("/proc/self/environ", &file).unwrap();
     assert!(
-        scene
+        fixture
             .error("pods", None)
             .contains("a symbolic link is in the path")
     );
@@ -121,23 +121,23 @@ fn modified_files_are_rejected() {
 
 #[test]
 fn special_files_are_rejected() {
-    let scene = Scene::new().with_file("pods.json");
-    let file = scene.folder.path().join("pods.json");
+    let fixture = Fixture::new().with_file("pods.json");
+    let file = fixture.folder.path().join("pods.json");
     fs::remove_file(&file).unwrap();
     mkfifo(&file, Mode::S_IRWXU).unwrap();
-    assert!(scene.error("pods", None).contains("not a regular file"));
+    assert!(fixture.error("pods", None).contains("not a regular file"));
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(scene.error("pods", None).contains("not a regular file"));
+    assert!(fixture.error("pods", None).contains("not a regular file"));
 }
 
 #[test]
 fn paths_out_of_the_sysdump_are_rejected() {
-    let mut scene = Scene::new().with_file("pods.json");
-    scene.manifest.pods[0].folder = "../../etc".to_owned();
-    scene.manifest.files[0].path = "../../etc/conns.json".to_owned();
+    let mut fixture = Fixture::new().with_file("pods.json");
+    fixture.manifest.pods[0].folder = "../../etc".to_owned();
+    fixture.manifest.files[0].path = "../../etc/conns.json".to_owned();
     assert!(
-        scene
+        fixture
             .error("conns", Some(UID))
             .contains("leads out of the sysdump")
     );
@@ -152,10 +152,10 @@ fn other_files_are_not_sysdumps() {
     let file = folder.path().join("a.tar.gz");
     fs::write(&file, "not packed").unwrap();
     assert!(error(&file).contains("not a sysdump"), "{}", error(&file));
-    let mut scene = Scene::new();
-    scene.manifest.api_version = "usher.dev/sysdump/v9".to_owned();
+    let mut fixture = Fixture::new();
+    fixture.manifest.api_version = "usher.dev/sysdump/v9".to_owned();
     assert!(
-        scene
+        fixture
             .open()
             .unwrap_err()
             .text

@@ -7,7 +7,7 @@ use usher_core::{
     admin,
     node::socket::{Protocol, Socket},
 };
-use usher_inspect::conns::{Conns, Container, MAX_SOCKETS, Role, Scene};
+use usher_inspect::conns::{Conns, Container, Input, MAX_SOCKETS, Role};
 use usher_sys::{
     net::{
         netns::Netns,
@@ -73,13 +73,13 @@ pub(super) fn sockets_of(node: &Node, target: &Target, detail: Detail) -> Result
     seen.add_gaps(&owners);
     seen.is_partial |= is_host;
     seen.gaps.extend(target.gaps.iter().cloned());
-    let scene = scene(target, &members, &mut seen, owners);
+    let input = input(target, &members, &mut seen, owners);
     let mut conns = Conns {
         pod: target.display_name(),
         uid: target.uid.to_string(),
         host_network: is_host,
-        containers: names(&scene),
-        sockets: scene.judge(),
+        containers: names(&input),
+        sockets: input.judge(),
         gaps: seen.gaps,
         ..Conns::default()
     };
@@ -197,13 +197,13 @@ impl Seen {
     }
 }
 
-fn scene(target: &Target, members: &[Member], seen: &mut Seen, owners: Owners) -> Scene {
+fn input(target: &Target, members: &[Member], seen: &mut Seen, owners: Owners) -> Input {
     let containers = members.iter().map(|member| container(target, member));
     let cgroups = members
         .iter()
         .enumerate()
         .flat_map(|(index, member)| member.cgroups.iter().map(move |cgroup| (*cgroup, index)));
-    Scene {
+    Input {
         sockets: std::mem::take(&mut seen.sockets),
         is_partial: seen.is_partial,
         is_blind: owners.cut || !owners.hidden.is_empty(),
@@ -238,8 +238,8 @@ fn container(target: &Target, member: &Member) -> Container {
     }
 }
 
-fn names(scene: &Scene) -> Vec<String> {
-    let shown = scene
+fn names(input: &Input) -> Vec<String> {
+    let shown = input
         .containers
         .iter()
         .filter(|it| it.role != Role::Sandbox);

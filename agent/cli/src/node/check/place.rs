@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plugins_tell_platforms_with_the_same_configurations_apart() {
+    fn plugins_distinguish_platforms_with_equal_configurations() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let [conf, one, two, other] = ["conf", "one", "two", "other"].map(path);

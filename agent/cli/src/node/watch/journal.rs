@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_file_that_comes_later_is_followed() {
+    async fn file_created_later_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(dir.path()).unwrap();
         let path = dir.path().join(run_dir::TIMELINE);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn history_comes_first_and_once() {
+    async fn history_is_printed_first_and_once() {
         use std::io::Write;
 
         let entry = |at_ms: u64| {

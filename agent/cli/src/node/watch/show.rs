@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_do_not_act() {
+    fn hostile_names_have_no_effect() {
         let text = columns("t", "", "a/\x1b[2J", "\u{202e}c", "waiting", "\nx");
         assert_eq!(text.matches('\n').count(), 1, "{text:?}");
         assert!(

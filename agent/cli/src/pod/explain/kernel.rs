@@ -177,19 +177,19 @@ fn sockets(node: &Node, target: &Target, gaps: &mut Vec<String>) -> Option<Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data_source::node::scene::{OTHER, Scene, UID};
+    use crate::data_source::node::fixture::{Fixture, OTHER, UID};
 
     const STATUS: &str = "Name:\tx\nNSpid:\t41\t1\nSigIgn:\t0\nSigCgt:\t0\n";
 
     /// The readiness of a pidfd needs the reactor.
     #[tokio::test(flavor = "current_thread")]
     async fn reused_pid_is_ignored() {
-        let scene = Scene::new(&[41, 42]);
+        let fixture = Fixture::new(&[41, 42]);
         let files = [("status", STATUS), ("cmdline", "x\0")];
         let seen = |uid| {
-            scene.process(41, uid, &files);
-            scene.process(42, UID, &files);
-            let seen = inspect(&scene.node, Some(&scene.target), &mut Vec::new());
+            fixture.process(41, uid, &files);
+            fixture.process(42, UID, &files);
+            let seen = inspect(&fixture.node, Some(&fixture.target), &mut Vec::new());
             let pids = seen.processes.unwrap().into_iter();
             pids.map(|process| process.pid.0).collect::<Vec<_>>()
         };

@@ -88,7 +88,7 @@ fn pods_are_counted() {
 }
 
 #[test]
-fn each_problem_says_what_to_do_next() {
+fn each_problem_has_a_next_command() {
     type Change = fn(&mut Status);
     let cases: [(&str, &str, Change); 8] = [
         ("no agent runs", "kubectl", |status| status.agent = None),

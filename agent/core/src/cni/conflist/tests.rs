@@ -29,7 +29,7 @@ fn list(elements: &str) -> String {
 }
 
 #[test]
-fn entry_goes_behind_the_last_as_the_others_stand() {
+fn entry_is_appended_with_the_existing_indentation() {
     let expected = LIST.replace(
         "{\"type\": \"portmap\"}",
         &format!("{{\"type\": \"portmap\"}},\n    {OURS}"),
@@ -64,7 +64,7 @@ fn entry_goes_behind_the_last_as_the_others_stand() {
 }
 
 #[test]
-fn nothing_changes_when_it_is_right() {
+fn correct_entry_is_unchanged() {
     let spaced = "{ \"timeout\" : \"500ms\", \"type\" : \"usher-cni\" }";
     for ours in [OURS, spaced] {
         let text = list(&format!("{{\"type\":\"a\"}},{ours}"));
@@ -147,7 +147,7 @@ fn single_configuration_becomes_a_list() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_its_place() {
+fn invalid_list_is_rejected_with_its_position() {
     let plugins = |plugins: &str| format!("{{\"name\":\"n\",\"plugins\":{plugins}}}");
     let deep = plugins(&format!(
         "[{{\"type\":\"a\",\"b\":{}{}}}]",
@@ -243,7 +243,7 @@ fn what_cannot_be_used_is_refused_with_its_place() {
 
 /// Otherwise the entry could not be removed again.
 #[test]
-fn a_file_never_gets_longer_than_what_can_be_read() {
+fn file_never_exceeds_the_size_limit() {
     let conf = "{\"type\":\"a\",\"name\":\"n\"}";
     for (text, kind) in [(LIST, Kind::ConfList), (conf, Kind::Conf)] {
         let added = text_of(insert(text, kind, &entry())).len() - text.len();
@@ -266,7 +266,7 @@ fn a_file_never_gets_longer_than_what_can_be_read() {
 }
 
 #[test]
-fn error_in_json_says_the_line() {
+fn json_error_has_a_line_number() {
     let error = insert("{\n\"a\": nil\n}", Kind::ConfList, &entry()).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("line 2 column"), "{source}");
@@ -331,7 +331,7 @@ fn switches_may_be_words() {
 }
 
 #[test]
-fn keys_count_as_go_reads_them() {
+fn keys_match_as_in_go() {
     // Keys may be escaped and repeated; the last one counts.
     let text = "{\"name\":\"n\",\"plugins\":[],\"plug\\u0069ns\":[{\"type\":1,\"type\":\"a\"}]}";
     let after = inserted(text);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_setting_is_remarked_and_nothing_more() {
+    fn invalid_setting_only_logs_a_warning() {
         let cases = [
             ("\"socket\":1", "socket is no string"),
             ("\"socket\":\"s\"", "socket is no absolute path: \"s\""),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn non_objects_are_rejected() {
         for text in ["", "[]", "null", "{", "{} {}", "\u{feff}{}", "{\"a\":}"] {
             assert_eq!(Conf::read(text).unwrap_err().code, Code::Decode, "{text}");
         }

@@ -41,7 +41,7 @@ fn messages_on_the_wire() {
 }
 
 #[test]
-fn messages_that_are_none() {
+fn invalid_cni_messages() {
     let kind = |text: &str| Request::decode(text.as_bytes()).unwrap_err().kind();
     assert_eq!(kind(""), "json");
     assert_eq!(kind("{}"), "json");

@@ -32,7 +32,7 @@ fn annotated(key: &str, value: &str) -> Pod {
 }
 
 #[test]
-fn it_acts_when_and_only_when_it_says_so() {
+fn forecast_matches_the_action() {
     let plain = || pod(RestartPolicy::Never, &["app"]);
     let table = [
         (Mode::Enforce, plain(), [Acts::Later, Acts::Now]),
@@ -72,7 +72,7 @@ fn it_acts_when_and_only_when_it_says_so() {
 }
 
 #[test]
-fn each_reason_against_a_quit_is_reported_once() {
+fn each_reason_not_to_quit_is_reported_once() {
     let because = |spec: Pod, code: Option<u8>| {
         let mut stage = Stage::new(Mode::Enforce, spec);
         stage.run_all();
@@ -116,7 +116,7 @@ fn each_reason_against_a_quit_is_reported_once() {
 }
 
 #[test]
-fn another_mode_may_be_asked_about() {
+fn dry_run_accepts_another_mode() {
     let mut stage = Stage::new(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
     stage.run_all();
     stage.exit("a", 0);
@@ -135,7 +135,7 @@ fn another_mode_may_be_asked_about() {
 }
 
 #[test]
-fn a_ladder_says_why_and_what_it_does() {
+fn each_step_has_a_reason_and_a_description() {
     let mut spec = pod(RestartPolicy::Never, &["app", "sql"]);
     let sql = spec.containers.iter_mut().find(|one| one.name == "sql");
     sql.unwrap().image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0".to_owned();
@@ -197,7 +197,7 @@ fn steps(stage: &Stage, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_step_says_who_chose_it() {
+fn each_step_names_its_source() {
     let mut spec = pod(RestartPolicy::Never, &["app", "tool"]);
     let notes = [
         ("usher.dev/sidecars", "tool"),
@@ -325,7 +325,7 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
 }
 
 #[test]
-fn the_end_of_a_sidecar_on_deletion_is_forecast() {
+fn dry_run_reports_the_sidecar_stop_on_deletion() {
     let meshed = |policy| {
         let mut spec = pod(policy, &["app"]);
         spec.containers[1].words = vec!["proxy".to_owned(), "sidecar".to_owned()];

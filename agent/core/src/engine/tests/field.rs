@@ -145,7 +145,7 @@ fn unknown_exit_code_is_not_zero() {
 
 /// GKE ends the container after the proxy has ended. A wait for it would be a deadlock.
 #[test]
-fn what_ends_by_itself_is_neither_waited_for_nor_terminated() {
+fn self_terminating_sidecar_is_neither_awaited_nor_terminated() {
     let mut stage = running("GCS FUSE beside Istio");
     stage.exit("r1", 0);
     let finished = "pod-finished";
@@ -162,7 +162,7 @@ fn what_ends_by_itself_is_neither_waited_for_nor_terminated() {
 }
 
 #[test]
-fn log_shippers_whose_work_is_the_pod_s_are_waited_for() {
+fn log_shippers_that_serve_the_pod_are_awaited() {
     let drainer = "the drainer Job of the logging operator";
     assert_eq!(requests(drainer, &["r0"], &[]), [""; 0]);
     assert_eq!(

@@ -27,7 +27,7 @@ fn never() -> Stage {
 }
 
 #[test]
-fn the_ladder_ends_with_a_report() {
+fn last_step_is_followed_by_a_report() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);
@@ -169,7 +169,7 @@ fn a_refused_connection_after_a_request_without_a_reply() {
 }
 
 #[test]
-fn refusals_are_not_for_ever() {
+fn refused_connections_are_retried_a_bounded_time() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);
@@ -188,7 +188,7 @@ fn refusals_are_not_for_ever() {
 }
 
 #[test]
-fn a_sidecar_that_comes_back_is_not_fought() {
+fn restarting_sidecar_is_quit_a_bounded_number_of_times() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);
@@ -213,7 +213,7 @@ fn a_sidecar_that_comes_back_is_not_fought() {
 }
 
 #[test]
-fn requests_are_prepared_once_and_where_they_will_be_made() {
+fn requests_are_prepared_once_and_only_when_they_will_be_sent() {
     let mut stage = never();
     stage.run_all();
     stage.list();
@@ -229,7 +229,7 @@ fn requests_are_prepared_once_and_where_they_will_be_made() {
 /// The mode changes to observe after the quit request. The sidecar still ended as requested.
 
 #[test]
-fn what_was_asked_before_observe_ends_as_asked() {
+fn sidecar_requested_before_observe_mode_ended_as_requested() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 0);

@@ -21,7 +21,7 @@ fn never() -> Stage {
 }
 
 #[test]
-fn a_missing_code_is_asked_for() {
+fn missing_exit_code_is_requested() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.run_all();
     stage.send(Event::container(key("a"), ContainerChange::Exited));
@@ -74,7 +74,7 @@ fn what_waits_to_start_has_not_ended() {
 }
 
 #[test]
-fn the_kubelet_away_changes_nothing_that_the_kernel_can_tell() {
+fn unavailable_kubelet_does_not_affect_exits_reported_by_the_kernel() {
     let mut stage = never();
     stage.run_all();
     for _ in 0..20 {
@@ -106,7 +106,7 @@ fn a_list_without_a_living_pod_forgets_nothing() {
 }
 
 #[test]
-fn a_foreign_pod_directory_is_not_asked_about_for_ever() {
+fn requests_about_a_foreign_pod_directory_are_bounded() {
     let mut stage = never();
     stage.send(Event::PodAppeared(uid()));
     let mut asked = 0;
@@ -126,7 +126,7 @@ fn a_foreign_pod_directory_is_not_asked_about_for_ever() {
 }
 
 #[test]
-fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
+fn list_requested_before_a_pod_appeared_is_not_evidence_about_it() {
     let mut stage = never();
     stage.pass(Duration::from_secs(10));
     stage.mode(Mode::Enforce);
@@ -142,7 +142,7 @@ fn a_list_on_its_way_says_nothing_of_a_pod_that_came_after() {
 
 /// Changed annotations of a Namespace also apply to its existing pods.
 #[test]
-fn a_namespace_that_opts_out_later_is_heard() {
+fn later_opt_out_of_a_namespace_applies() {
     let mut stage = never();
     stage.run_all();
     let annotations = [(annotation::QUIT.to_owned(), "false".to_owned())].into();
@@ -173,7 +173,7 @@ fn a_pod_that_is_not_listed_yet_is_not_forgotten() {
 }
 
 #[test]
-fn a_namespace_is_asked_for_once_and_for_pods_that_are_there() {
+fn namespace_is_requested_once_and_for_existing_pods() {
     let mut stage = never();
     stage.list();
     assert_eq!(stage.fetched, 0);

@@ -41,7 +41,7 @@ impl Stage {
     }
 
     /// The operator requests in the timeline.
-    fn by_hand(&self) -> Vec<String> {
+    fn operator_requests(&self) -> Vec<String> {
         let lines = self.log.iter();
         let lines = lines.filter_map(|line| line.strip_prefix("operator-request: "));
         lines.map(str::to_owned).collect()
@@ -133,7 +133,7 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
                 "istio-proxy sidecar-ended as requested"
             ]
         );
-        let noted = stage.by_hand();
+        let noted = stage.operator_requests();
         assert!(noted[0].starts_with(
             "quit, requested by uid 0, pid 4711: terminated: istio-proxy by POST :15020/quitquitquit; although "
         ), "{noted:?}");
@@ -152,7 +152,7 @@ fn an_app_that_runs_is_a_reason_to_refuse() {
         assert_eq!(why.to_string(), "app container app runs");
         assert!(why.yields_to_force());
         stage.pass(Duration::from_secs(60));
-        assert!(stage.attempts.is_empty() && stage.by_hand().is_empty());
+        assert!(stage.attempts.is_empty() && stage.operator_requests().is_empty());
         let output = taken(stage.order(FORCE));
         assert_eq!(output.despite[0], "app container app runs");
         assert_eq!(stage.attempts.len(), 1, "{mode:?}");
@@ -168,7 +168,7 @@ fn an_app_that_runs_is_a_reason_to_refuse() {
 }
 
 #[test]
-fn what_never_finishes_or_comes_back_is_forced_only() {
+fn pod_that_never_finishes_or_restarts_requires_force() {
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     let why = refused(stage.order(QUIT));
     assert!(why.yields_to_force(), "{why}");
@@ -225,11 +225,14 @@ fn only_a_forced_request_spoils_a_pod_and_reports_it() {
 #[test]
 fn a_dry_run_does_nothing() {
     let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
-    let (log, stances) = (stage.log.len(), stage.stances.len());
+    let (log, state_reports) = (stage.log.len(), stage.state_reports.len());
     assert_eq!(taken(stage.ordered(QUIT, true)).steps.len(), 1);
     stage.pass(Duration::from_secs(60));
     assert!(stage.attempts.is_empty());
-    assert_eq!((stage.log.len(), stage.stances.len()), (log, stances));
+    assert_eq!(
+        (stage.log.len(), stage.state_reports.len()),
+        (log, state_reports)
+    );
 }
 
 #[test]
@@ -250,7 +253,7 @@ fn a_dry_run_reports_the_drain() {
 }
 
 #[test]
-fn what_was_given_up_is_tried_again() {
+fn forced_quit_retries_a_failed_sidecar() {
     let mut stage = finished(Mode::Enforce, spoiling());
     assert!(
         stage.log.iter().any(|line| line.contains("gave-up")),
@@ -262,7 +265,7 @@ fn what_was_given_up_is_tried_again() {
 }
 
 #[test]
-fn who_is_not_known_or_goes_anyway_is_refused() {
+fn request_for_an_unknown_or_deleted_pod_is_rejected() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]));
     assert_eq!(refused(stage.order(QUIT)), Refused::NoPod);
     stage.send(Event::PodAppeared(uid()));
@@ -278,7 +281,7 @@ fn who_is_not_known_or_goes_anyway_is_refused() {
 }
 
 #[test]
-fn one_whose_processes_are_not_seen_is_never_shown_out() {
+fn pod_with_hidden_processes_is_never_quit() {
     let mut spec = pod(RestartPolicy::Never, &["app"]);
     status(&mut spec, "app", "a", RunState::Running);
     let mut stage = Stage::new(Mode::Enforce, spec);
@@ -292,7 +295,7 @@ fn one_whose_processes_are_not_seen_is_never_shown_out() {
 }
 
 #[test]
-fn an_order_ends_with_the_pod() {
+fn request_ends_with_the_pod() {
     let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
     taken(stage.order(QUIT));
     stage.take();
@@ -304,7 +307,7 @@ fn an_order_ends_with_the_pod() {
 }
 
 #[test]
-fn an_order_ends_where_the_apps_come_back() {
+fn request_ends_when_the_apps_restart() {
     let mut spec = pod(RestartPolicy::Never, &["app", "shipper"]);
     let named = ("usher.dev/sidecars".to_owned(), "shipper".to_owned());
     spec.annotations.extend([named]);

@@ -143,7 +143,7 @@ fn app_that_ignores_its_signal_ends_with_the_grace_period() {
 }
 
 #[test]
-fn app_that_ends_by_itself_is_released() {
+fn app_that_exits_without_a_signal_is_released() {
     let mut stage = Stage::app_held(requested(), 30);
     stage.take();
     stage.exit("a", 0);

@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn asked_to_quit_if_and_only_if_finished(scenario in scenario()) {
+    fn quit_is_requested_if_and_only_if_the_pod_finished(scenario in scenario()) {
         let mut simulation = Simulation::new(&scenario);
         simulation.run_all();
         let kubelet = &simulation.kubelet;

@@ -49,7 +49,7 @@ fn lines(pod: &AdminPod) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_s_state_is_how_far_it_is() {
+fn pod_state_reflects_its_progress() {
     let mut stage = Stage::new(Mode::Enforce, plain());
     assert!(stage.engine.pods().is_empty());
     assert_eq!(stage.engine.pod_name(&uid()), None);
@@ -156,7 +156,7 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
 }
 
 #[test]
-fn each_container_has_its_role_and_how_it_ended() {
+fn each_container_has_its_role_and_exit() {
     let mut spec = pod(RestartPolicy::OnFailure, &["app", "late", "quiet"]);
     spec.init_containers = vec!["setup".to_owned()];
     spec.native_sidecars = vec!["logs".to_owned()];
@@ -204,7 +204,7 @@ fn each_container_has_its_role_and_how_it_ended() {
 }
 
 #[test]
-fn an_earlier_run_that_still_lives_is_listed_with_the_newest() {
+fn earlier_running_run_is_listed_with_the_newest() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.run_all();
     stage.start("app", "b");
@@ -224,7 +224,7 @@ fn an_earlier_run_that_still_lives_is_listed_with_the_newest() {
 }
 
 #[test]
-fn pods_come_by_namespace_and_name_and_nameless_ones_last() {
+fn pods_are_sorted_by_namespace_and_name() {
     let mut stage = Stage::new(Mode::Enforce, plain());
     let pods = [("shop", "b"), ("shop", "a"), ("bank", "z"), ("", "")];
     let mut listed = Vec::new();

@@ -75,7 +75,7 @@ pub(super) struct Stage {
     pub(super) spec: Pod,
     /// The actions and decisions, as text.
     pub(super) done: Vec<String>,
-    /// The same, with the decisions in `stances` and with each reason.
+    /// The same, with the decisions in `state_reports` and with each reason.
     pub(super) log: Vec<String>,
     /// The attempts without a reply.
     pub(super) attempts: Vec<(ContainerKey, Step)>,
@@ -84,7 +84,7 @@ pub(super) struct Stage {
     /// The engine has requested the kubelet's list; [`Stage::answer`] replies.
     pub(super) asked: bool,
     /// Reports that the pod is waiting, not applicable or unsupported.
-    pub(super) stances: Vec<String>,
+    pub(super) state_reports: Vec<String>,
     /// The settings of its Namespace; None while the API server is unavailable.
     pub(super) namespace: Option<NamespaceValues>,
     /// Sidecars that received a version query.
@@ -112,7 +112,7 @@ impl Stage {
             attempts: Vec::new(),
             prepared: Vec::new(),
             asked: false,
-            stances: Vec::new(),
+            state_reports: Vec::new(),
             namespace: Some(NamespaceValues::default()),
             questions: Vec::new(),
             fetched: 0,
@@ -163,7 +163,7 @@ impl Stage {
                         | Kind::RuntimeUnsupported { .. }),
                     ..
                 }) => {
-                    self.stances
+                    self.state_reports
                         .push(format!("{}: {}", kind.as_str(), kind.reason()));
                     continue;
                 }

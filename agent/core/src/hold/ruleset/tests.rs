@@ -29,14 +29,14 @@ fn with_dns(queue: Queue) -> Wanted {
     }
 }
 
-fn is_shown(wanted: &Wanted, shown: &str) {
+fn assert_text(wanted: &Wanted, shown: &str) {
     let text = Ruleset::of(wanted).to_string();
     assert_eq!(text, shown, "\n{text}");
 }
 
 #[test]
 fn mesh_only() {
-    is_shown(&mesh(), include_str!("tests/mesh.nft"));
+    assert_text(&mesh(), include_str!("tests/mesh.nft"));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn mesh_with_groups() {
         exempt_gids: vec![1337, 101, 1337],
         ..mesh()
     };
-    is_shown(&wanted, include_str!("tests/mesh-groups.nft"));
+    assert_text(&wanted, include_str!("tests/mesh-groups.nft"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn localhost_only() {
         ports: vec![held_port(3306)],
         ..Wanted::default()
     };
-    is_shown(&wanted, include_str!("tests/localhost.nft"));
+    assert_text(&wanted, include_str!("tests/localhost.nft"));
 }
 
 #[test]
@@ -67,16 +67,16 @@ fn mesh_and_localhost() {
         ports: vec![held_port(15001), sooner],
         ..mesh()
     };
-    is_shown(&wanted, include_str!("tests/mesh-localhost.nft"));
+    assert_text(&wanted, include_str!("tests/mesh-localhost.nft"));
 }
 
 #[test]
 fn dns() {
-    is_shown(
+    assert_text(
         &with_dns(Queue::Native),
         include_str!("tests/dns-native.nft"),
     );
-    is_shown(
+    assert_text(
         &with_dns(Queue::Compat),
         include_str!("tests/dns-compat.nft"),
     );
@@ -88,7 +88,7 @@ fn count_only() {
         count_only: true,
         ..with_dns(Queue::Native)
     };
-    is_shown(&wanted, include_str!("tests/count-only.nft"));
+    assert_text(&wanted, include_str!("tests/count-only.nft"));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn wanted() -> impl Strategy<Value = Wanted> {
 
 proptest! {
     #[test]
-    fn same_wishes_in_any_order_give_the_same_table(wanted in wanted()) {
+    fn order_of_the_ports_does_not_change_the_table(wanted in wanted()) {
         let mut turned = wanted.clone();
         turned.ports.reverse();
         turned.exempt_uids.reverse();

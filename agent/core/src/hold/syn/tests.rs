@@ -123,7 +123,7 @@ fn judged(packet: &[u8]) -> Option<u32> {
 
 proptest! {
     #[test]
-    fn what_is_injected_is_the_same_connection_with_right_checksums(
+    fn injected_packet_keeps_the_connection_and_valid_checksums(
         ends in ends(),
         options in options(),
         age in 0..600_000_u64,
@@ -193,7 +193,7 @@ fn refused() {
 }
 
 #[test]
-fn words_for_what_is_refused() {
+fn reasons_for_refused_packets() {
     for (error, kind, text) in [
         (
             NotASyn::Truncated { length: 7 },
@@ -307,7 +307,7 @@ fn checksums_at_the_edge_of_a_word() {
 }
 
 #[test]
-fn what_follows_the_packet_is_not_part_of_it() {
+fn trailing_bytes_are_not_part_of_the_packet() {
     let mut packet = ENDS.packet(&LINUX);
     let syn = Syn::parse(&packet).unwrap();
     packet.extend([1; 8]);
@@ -346,7 +346,7 @@ fn newest_copy_of_each_connection_is_kept() {
 }
 
 #[test]
-fn copy_that_is_put_back_keeps_the_time_since_which_it_waits() {
+fn restored_copy_keeps_its_wait_time() {
     let at = |ms| crate::base::time::Timestamp::new(Duration::from_millis(ms));
     let syn = || Syn::parse(&ENDS.packet(&LINUX)).unwrap();
     let mut copies = Copies::default();
@@ -365,7 +365,7 @@ fn copy_that_is_put_back_keeps_the_time_since_which_it_waits() {
 }
 
 #[test]
-fn oldest_copy_goes_when_there_are_too_many() {
+fn oldest_copy_is_dropped_at_the_limit() {
     let mut copies = Copies::default();
     for source in 1..=MOST_COPIES as u16 + 2 {
         let ends = Ends { source, ..ENDS };

@@ -86,7 +86,7 @@ fn annotations() {
 }
 
 #[test]
-fn what_is_no_configuration() {
+fn invalid_configurations() {
     for broken in [
         "[]",
         "3",
@@ -129,7 +129,7 @@ fn half_of_it_is_incomplete() {
 }
 
 #[test]
-fn depth_is_no_danger() {
+fn deep_nesting_is_accepted() {
     let deep = format!("{{\"a\":{}", "[".repeat(100_000));
     let found = parse(deep.as_bytes());
     assert!(matches!(found, Err(NotABundle::Incomplete)), "{found:?}");
@@ -137,7 +137,7 @@ fn depth_is_no_danger() {
 
 proptest! {
     #[test]
-    fn any_names_are_taken_or_refused(name in "[a-zA-Z0-9./_-]{0,70}", sandbox: bool) {
+    fn any_names_are_accepted_or_rejected(name in "[a-zA-Z0-9./_-]{0,70}", sandbox: bool) {
         let kind = if sandbox { "sandbox" } else { "container" };
         let text = config(&[(CONTAINER_TYPE, kind), (CONTAINER_NAME, &name), (SANDBOX_UID, UID)]);
         match parse(text.as_bytes()) {
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_a_danger(bytes: Vec<u8>, at in 0_usize..512) {
+    fn any_bytes_do_not_panic(bytes: Vec<u8>, at in 0_usize..512) {
         let _any = parse(&bytes);
         let mut changed = whole().into_bytes();
         let at = at.min(changed.len());

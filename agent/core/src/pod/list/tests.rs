@@ -96,7 +96,7 @@ fn init_containers_count_where_they_start_the_pod_again() {
 }
 
 #[test]
-fn what_is_absent_has_the_default_of_the_api() {
+fn absent_fields_have_the_defaults_of_the_api() {
     let pod = one(&format!(
         r#"{{"metadata":{{"name":"x","uid":"{UID}"}},"spec":{{"containers":[{{"name":"a"}}]}}}}"#
     ));

@@ -44,7 +44,7 @@ fn of_runs_without_a_name_the_newest_are_kept() {
 }
 
 #[test]
-fn a_run_that_was_replaced_is_kept_until_it_is_known_how_it_ended_and_by_which_rules() {
+fn replaced_run_is_kept_until_its_exit_code_and_rules_are_known() {
     let mut tracked = pod();
     for number in 0..2 {
         tracked.apply(

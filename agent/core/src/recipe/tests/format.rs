@@ -149,7 +149,7 @@ fn limits() {
 }
 
 #[test]
-fn a_step_is_what_it_says() {
+fn method_of_a_request_step() {
     for (text, expected) in [("post", Method::Post), ("get", Method::Get)] {
         let quit = format!("[{{{text}: {{port: 1, path: /x}}}}]");
         let recipe = read(&[("quit", quit)]).unwrap();
@@ -163,7 +163,7 @@ fn a_step_is_what_it_says() {
 
 /// The first existing drain step is used. Steps after one that always exists are not described.
 #[test]
-fn what_comes_after_a_step_that_always_exists_is_not_described() {
+fn steps_after_an_unconditional_step_are_not_described() {
     let post = |path: &str, rest: &str| format!("{{post: {{port: 1, path: {path}}}{rest}}}");
     for (condition, described) in [
         ("", 1),
@@ -181,7 +181,7 @@ fn what_comes_after_a_step_that_always_exists_is_not_described() {
 
 /// Equal results are one range, even if they differ in a step that is never reached.
 #[test]
-fn ranges_that_come_to_the_same_are_one() {
+fn equal_ranges_are_merged() {
     for (first, ranges) in [
         ("", &["any version"][..]),
         (", when: {version: '<3.0'}", &["from 3.0", "below 3.0"]),

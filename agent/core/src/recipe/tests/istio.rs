@@ -29,7 +29,7 @@ fn istio_by_version() {
 }
 
 #[test]
-fn istio_as_its_pod_has_it() {
+fn istio_with_the_settings_of_its_pod() {
     let case = Case {
         name: "istio-proxy",
         image: "r/proxyv2:1.26.1",

@@ -112,7 +112,7 @@ fn limits_name_file_line_and_key() {
 }
 
 #[test]
-fn a_monstrous_file_is_refused() {
+fn oversized_file_is_rejected() {
     // Nested aliases grow without end.
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {

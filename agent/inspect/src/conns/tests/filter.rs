@@ -18,7 +18,7 @@ fn stage() -> Stage {
         stage.connection(APP, "pod:40003", "10.9.9.9:0"),
     ];
     for place in datagrams {
-        stage.scene.sockets[place].protocol = Protocol::Udp;
+        stage.input.sockets[place].protocol = Protocol::Udp;
     }
     stage
 }

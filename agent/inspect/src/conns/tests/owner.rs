@@ -38,12 +38,12 @@ fn unaccepted_connection_belongs_to_its_listener() {
 #[test]
 fn missing_container_owns_nothing() {
     let mut stage = Stage::new();
-    let missing = stage.scene.containers.len();
-    stage.scene.processes[0].container = missing;
-    stage.scene.cgroups = vec![(3000, missing)];
+    let missing = stage.input.containers.len();
+    stage.input.processes[0].container = missing;
+    stage.input.cgroups = vec![(3000, missing)];
     let held = stage.connection(0, "pod:40000", "10.9.9.9:80");
     let made = stage.socket(None, State::FinWait1, "pod:40001", "10.9.9.9:80");
-    stage.scene.sockets[made].cgroup = 3000;
+    stage.input.sockets[made].cgroup = 3000;
     let owners = stage.owners();
     assert_eq!(owners[held], Owner::Outside);
     assert_eq!(owners[made], Owner::None);

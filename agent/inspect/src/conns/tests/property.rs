@@ -22,7 +22,7 @@ fn stage() -> impl Strategy<Value = Stage> {
         let mut stage = Stage::new();
         for (owner, state, local, peer, is_udp, cgroup) in sockets {
             let place = stage.socket(owner, state, &local, &peer);
-            let socket = &mut stage.scene.sockets[place];
+            let socket = &mut stage.input.sockets[place];
             if is_udp {
                 socket.protocol = Protocol::Udp;
             }
@@ -39,7 +39,7 @@ proptest! {
         let shown: usize = listing.states.values().sum();
         prop_assert_eq!(shown, listing.sockets.len());
         let all = shown + listing.over + listing.unbound;
-        prop_assert_eq!(all, stage.scene.sockets.len());
+        prop_assert_eq!(all, stage.input.sockets.len());
     }
 
     #[test]
@@ -47,7 +47,7 @@ proptest! {
         let all = Filter { all: true, ..Filter::default() };
         let first = stage.shown(&all);
         let mut turned = stage;
-        turned.scene.sockets.reverse();
+        turned.input.sockets.reverse();
         let second = turned.shown(&all);
         // Only equal rows may change places.
         let keys = |listing: &Conns| -> Vec<String> {
@@ -60,8 +60,8 @@ proptest! {
     #[test]
     fn partial_input_has_no_direct_connections_without_a_known_end(stage in stage()) {
         let mut stage = stage;
-        stage.scene.is_partial = true;
-        let before = stage.scene.sockets.clone();
+        stage.input.is_partial = true;
+        let before = stage.input.sockets.clone();
         for (place, socket) in before.iter().enumerate() {
             if stage.via(place) == Via::Direct {
                 // The other end is known, and in an app container.

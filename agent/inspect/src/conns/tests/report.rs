@@ -10,12 +10,12 @@ const STRANGER: usize = 9;
 fn stage() -> Stage {
     let mut stage = Stage::new();
     let queues = |stage: &mut Stage, place: usize, receive, send| {
-        let socket = &mut stage.scene.sockets[place];
+        let socket = &mut stage.input.sockets[place];
         (socket.receive_queue, socket.send_queue) = (receive, send);
     };
     let with_timer = |stage: &mut Stage, place: usize, kind, left| {
         let left = Duration::from_millis(left);
-        stage.scene.sockets[place].timer = Some(Timer { kind, left });
+        stage.input.sockets[place].timer = Some(Timer { kind, left });
     };
     // The kernel accepts one more connection than the limit.
     for (owner, local, length) in [
@@ -30,7 +30,7 @@ fn stage() -> Stage {
     let through = stage.connection(APP, "pod:40000", "10.9.9.9:80");
     queues(&mut stage, through, 17, 1448);
     with_timer(&mut stage, through, TimerKind::Keepalive, 7459);
-    let socket = &mut stage.scene.sockets[through];
+    let socket = &mut stage.input.sockets[through];
     (socket.uid, socket.rtt) = (1000, Some(Duration::from_micros(12_034)));
     (socket.retransmits, socket.all_retransmits) = (1, Some(3));
     stage.connection(MESH, "127.0.0.1:15001", "pod:40000");
@@ -44,10 +44,10 @@ fn stage() -> Stage {
     stage.connection(APP, "pod:40003", "10.9.9.9:81");
     let connecting = stage.socket(Some(APP), State::SynSent, "pod:40004", "10.9.9.9:82");
     with_timer(&mut stage, connecting, TimerKind::Retransmit, 950);
-    stage.scene.sockets[connecting].retransmits = 2;
+    stage.input.sockets[connecting].retransmits = 2;
     stage.socket(None, State::FinWait2, "pod:40005", "10.9.9.9:80");
     let datagrams = stage.socket(Some(APP), State::Unconnected, "pod:5353", "0.0.0.0:0");
-    let socket = &mut stage.scene.sockets[datagrams];
+    let socket = &mut stage.input.sockets[datagrams];
     (socket.protocol, socket.drops) = (Protocol::Udp, Some(7));
     // Sockets that the report does not list.
     for port in [40006, 40007] {
@@ -62,7 +62,7 @@ fn conns(stage: &Stage, filter: &Filter) -> Conns {
         pod: "shop/cart".to_owned(),
         uid: "2f6e".to_owned(),
         containers: vec!["app".to_owned(), "istio-proxy".to_owned()],
-        sockets: stage.scene.judge(),
+        sockets: stage.input.judge(),
         ..Conns::default()
     };
     conns.filtered(filter)
@@ -116,7 +116,7 @@ fn unreadable_descriptors_make_the_owner_unknown() {
         (false, "(outside of the pod)", "outside"),
         (true, "?", "unseen"),
     ] {
-        stage.scene.is_blind = is_blind;
+        stage.input.is_blind = is_blind;
         let conns = conns(&stage, &Filter::default());
         let row = &conns.sockets[0];
         assert_eq!(

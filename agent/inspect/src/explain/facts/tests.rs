@@ -4,7 +4,7 @@ use serde_json::json;
 use super::super::facts::*;
 
 #[test]
-fn what_matters_is_read() {
+fn relevant_fields_are_parsed() {
     let pod = json!({
         "metadata": {
             "namespace": "shop", "name": "report", "uid": "u",
@@ -188,7 +188,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn anything_is_read_without_harm(pod in json()) {
+    fn any_input_is_parsed_without_panic(pod in json()) {
         let facts = Facts::parse(&pod);
         for container in facts.containers.iter().chain(&facts.init) {
             prop_assert!(container.newest_end().is_none() || !container.place.is_empty());

@@ -4,7 +4,7 @@ use serde_json::json;
 use usher_core::hold::Opened;
 
 use super::{
-    Detail, Mode, Scene, healthy,
+    Detail, Mode, Scenario, healthy,
     pods::{ARMED, app, istio, job, native, released},
 };
 
@@ -19,19 +19,19 @@ const NEXT_WAIT: &str =
 const ENDS: &str = "app ends for good";
 
 #[track_caller]
-fn assert_changes(scene: &Scene, expected: &[(&str, &str)]) {
-    let changes = scene.explain().changes;
+fn assert_changes(scenario: &Scenario, expected: &[(&str, &str)]) {
+    let changes = scenario.explain().changes;
     let changes = changes.iter().map(|one| (&one.then[..], &one.when[..]));
     assert_eq!(changes.collect::<Vec<_>>(), expected);
 }
 
 /// A pod without started containers.
-fn young() -> Scene {
-    Scene::new(job(&[app(json!({})), istio(json!({}))]))
+fn young() -> Scenario {
+    Scenario::new(job(&[app(json!({})), istio(json!({}))]))
 }
 
 #[test]
-fn mode_of_the_node_is_what_keeps_usher_from_it() {
+fn node_mode_prevents_the_action() {
     for mode in [Mode::Off, Mode::Observe] {
         let young = young().mode(mode);
         assert_changes(&young, &[(TERMINATES_LATER, QUIT), (WAIT, HOLD)]);
@@ -52,7 +52,7 @@ fn mode_of_the_node_is_what_keeps_usher_from_it() {
 }
 
 #[test]
-fn what_is_done_already_is_only_waited_for() {
+fn requested_action_is_only_awaited() {
     let waits = "usher releases the held connections";
     let ready = "istio-proxy is ready, or the deadline of 30s passes";
     let young = young().mode(Mode::Enforce);
@@ -69,7 +69,7 @@ fn what_is_done_already_is_only_waited_for() {
 }
 
 #[test]
-fn opt_outs_are_named_where_they_stand() {
+fn opt_outs_are_named_with_their_object() {
     let off = "remove metadata.annotations[usher.dev/quit] = \"false\"";
     let quit = healthy().annotation("usher.dev/quit", "false");
     assert_changes(&quit, &[(TERMINATES, off), (NEXT_WAIT, HOLD)]);
@@ -80,25 +80,25 @@ fn opt_outs_are_named_where_they_stand() {
 }
 
 #[test]
-fn nothing_would_change_what_is_not_ushers() {
+fn pods_out_of_scope_have_no_quit_change() {
     let service = healthy().policy("Always");
     assert_changes(&service, &[(NEXT_WAIT, HOLD)]);
-    let native = Scene::new(native(&[app(json!({}))]));
+    let native = Scenario::new(native(&[app(json!({}))]));
     assert_changes(&native, &[]);
     let named = (
         "usher terminates the named container after the other containers end",
         "metadata:\n  annotations:\n    usher.dev/sidecars: \"NAME\"",
     );
-    let plain = Scene::new(job(&[app(json!({}))])).running("app", 60);
+    let plain = Scenario::new(job(&[app(json!({}))])).running("app", 60);
     assert_changes(&plain, &[named]);
     // Without a sidecar usher holds nothing, with or without an opt-out.
-    let opted = |scene: Scene| scene.annotation("usher.dev/hold", "false");
+    let opted = |scenario: Scenario| scenario.annotation("usher.dev/hold", "false");
     assert_changes(&opted(plain), &[named]);
     assert_changes(&opted(native), &[]);
 }
 
 #[test]
-fn pod_that_is_over_is_past_change() {
+fn ended_pod_has_no_change() {
     let mut deleted = healthy();
     deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
     assert_changes(&deleted, &[]);

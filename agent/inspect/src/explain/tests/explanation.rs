@@ -4,26 +4,26 @@ use serde_json::json;
 use usher_core::recipe::Version;
 
 use super::{
-    Detail, Mode, Scene, healthy,
+    Detail, Mode, Scenario, healthy,
     pods::{app, job},
 };
 use crate::explain::{Facts, OnTerm, SeenModes, needs_kubelet_version};
 
 #[test]
-fn pod_is_called_by_namespace_and_name() {
+fn pod_is_named_by_namespace_and_name() {
     assert_eq!(healthy().explain().pod(), "shop/report");
 }
 
 #[test]
-fn states_of_containers_are_in_words() {
-    let state = |scene: &Scene| scene.explain().containers[0].state.clone();
+fn container_states_are_formatted() {
+    let state = |scenario: &Scenario| scenario.explain().containers[0].state.clone();
     let waiting = |reason: &str| {
-        let mut scene = healthy();
-        scene.pod["status"]["containerStatuses"][0]["state"] =
+        let mut scenario = healthy();
+        scenario.pod["status"]["containerStatuses"][0]["state"] =
             json!({"waiting": {"reason": reason}});
-        scene
+        scenario
     };
-    for (scene, expected) in [
+    for (scenario, expected) in [
         (waiting(""), "waiting"),
         (waiting("CrashLoopBackOff"), "waiting: CrashLoopBackOff"),
         (healthy(), "running for 1 min 0 s"),
@@ -33,14 +33,14 @@ fn states_of_containers_are_in_words() {
             "ended with exit code 3, 7 s ago",
         ),
     ] {
-        assert_eq!(state(&scene), expected);
+        assert_eq!(state(&scenario), expected);
     }
 }
 
 #[test]
-fn modes_say_who_decides() {
-    let mut scene = healthy();
-    scene.seen.modes = Some(SeenModes {
+fn modes_name_their_source() {
+    let mut scenario = healthy();
+    scenario.seen.modes = Some(SeenModes {
         quit: Mode::Enforce,
         quit_source: "mode in the configuration".to_owned(),
         hold: Mode::Observe,
@@ -52,8 +52,8 @@ fn modes_say_who_decides() {
         "quit: enforce (mode in the configuration)",
         "hold: observe (annotation usher.dev/hold of the Node)",
     ];
-    assert_eq!(scene.explain().modes, node);
-    let opted = scene
+    assert_eq!(scenario.explain().modes, node);
+    let opted = scenario
         .annotation("usher.dev/quit", "false")
         .annotation("usher.dev/hold", "false");
     assert_eq!(
@@ -80,7 +80,7 @@ fn modes_say_who_decides() {
 }
 
 #[test]
-fn what_could_not_be_looked_at_is_named() {
+fn unavailable_sources_are_named() {
     let [processes, sockets, version] = [
         "processes of its containers",
         "sockets of its network namespace",
@@ -115,10 +115,13 @@ fn what_could_not_be_looked_at_is_named() {
 /// Only Istio's proxy depends on the kubelet's version: a new kubelet supports it as a native sidecar.
 #[test]
 fn only_istios_proxy_needs_the_version_of_the_kubelet() {
-    let plain = Scene::new(job(&[app(json!({}))]));
-    for (scene, expected) in [(healthy(), true), (plain, false)] {
-        assert_eq!(needs_kubelet_version(&Facts::parse(&scene.pod)), expected);
-        let unseen = scene.explain().unseen;
+    let plain = Scenario::new(job(&[app(json!({}))]));
+    for (scenario, expected) in [(healthy(), true), (plain, false)] {
+        assert_eq!(
+            needs_kubelet_version(&Facts::parse(&scenario.pod)),
+            expected
+        );
+        let unseen = scenario.explain().unseen;
         let named = unseen.iter().any(|one| one == "the kubelet's version");
         assert_eq!(named, expected, "{unseen:?}");
     }

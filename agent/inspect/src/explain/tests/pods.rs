@@ -23,7 +23,7 @@ pub(super) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
 /// A pod, and the node's data about it.
 #[derive(Debug, Clone)]
-pub(super) struct Scene {
+pub(super) struct Scenario {
     pub(super) pod: Value,
     pub(super) seen: Seen,
 }
@@ -136,7 +136,7 @@ pub(super) const ARMED: Detail = Detail::HoldArmed {
 
 pub(super) const QUIT_ACCEPTED: Detail = Detail::QuitAccepted { exit_code: Some(0) };
 
-impl Scene {
+impl Scenario {
     pub(super) fn new(pod: Value) -> Self {
         let mode = Mode::Observe;
         let seen = Seen {
@@ -162,17 +162,17 @@ impl Scene {
         explanation
     }
 
-    /// The same scene with every display text replaced by a placeholder, and the texts.
+    /// The same scenario with every display text replaced by a placeholder, and the texts.
     fn reworded(&self) -> (Self, Vec<String>) {
-        let mut scene = self.clone();
+        let mut scenario = self.clone();
         let mut texts = Vec::new();
-        for entry in scene.seen.timeline.iter_mut().flatten() {
+        for entry in scenario.seen.timeline.iter_mut().flatten() {
             texts.push(std::mem::replace(
                 &mut entry.reason,
                 placeholder(texts.len()),
             ));
         }
-        let status = &mut scene.pod["status"];
+        let status = &mut scenario.pod["status"];
         if status.is_object() {
             status["message"] = json!("the sidecar is not ready at the deadline");
         }
@@ -187,7 +187,7 @@ impl Scene {
                 }
             }
         }
-        (scene, texts)
+        (scenario, texts)
     }
 
     fn explain_once(&self) -> Explanation {

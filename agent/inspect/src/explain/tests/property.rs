@@ -6,7 +6,7 @@ use usher_core::hold::Opened;
 
 use super::{
     Detail,
-    pods::{ARMED, QUIT_ACCEPTED, Scene, app, istio, job, released, would_hold},
+    pods::{ARMED, QUIT_ACCEPTED, Scenario, app, istio, job, released, would_hold},
 };
 use crate::explain::OnTerm;
 
@@ -19,12 +19,12 @@ fn state() -> impl Strategy<Value = (u8, u64, u64, i32)> {
     )
 }
 
-fn put(scene: Scene, name: &str, (kind, one, other, code): (u8, u64, u64, i32)) -> Scene {
+fn put(scenario: Scenario, name: &str, (kind, one, other, code): (u8, u64, u64, i32)) -> Scenario {
     match kind {
-        0 => scene,
-        1 => scene.running(name, one),
-        2 => scene.ended(name, one, other, code),
-        _ => scene
+        0 => scenario,
+        1 => scenario.running(name, one),
+        2 => scenario.ended(name, one, other, code),
+        _ => scenario
             .ended(name, one, other, code)
             .restarted(name, other / 2),
     }
@@ -66,14 +66,14 @@ proptest! {
         }));
         let hook = json!({"lifecycle": {"postStart": {"exec": {"command": [text]}}}});
         let containers = if first { vec![istio(hook), app] } else { vec![app, istio(hook)] };
-        let scene = Scene::new(job(&containers)).policy(policy).annotation("proxy.istio.io/config", &text);
-        let scene = put(put(scene, "app", app_state), "istio-proxy", proxy_state);
-        let scene = scene.decided(30, detail, &text).process("istio-proxy", 1, "sh", &[&text], OnTerm::Default);
-        let scene = match deadline {
-            Some(seconds) => scene.deadline(seconds),
-            None => scene,
+        let scenario = Scenario::new(job(&containers)).policy(policy).annotation("proxy.istio.io/config", &text);
+        let scenario = put(put(scenario, "app", app_state), "istio-proxy", proxy_state);
+        let scenario = scenario.decided(30, detail, &text).process("istio-proxy", 1, "sh", &[&text], OnTerm::Default);
+        let scenario = match deadline {
+            Some(seconds) => scenario.deadline(seconds),
+            None => scenario,
         };
-        let explanation = scene.explain();
+        let explanation = scenario.explain();
         prop_assert!(explanation.findings.len() <= 12, "{:#?}", explanation.findings);
         let trouble = explanation.findings.iter().any(|one| one.severity.is_trouble());
         prop_assert!(!(trouble && explanation.verdict.healthy));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    Id, Mode, Scene, healthy,
+    Id, Mode, Scenario, healthy,
     pods::{app, istio, job},
 };
 
@@ -15,7 +15,7 @@ fn stuck_pods_have_a_cause() {
     let mut uploader = app(json!({}));
     uploader["name"] = json!("uploader");
     let helper = |ago| {
-        Scene::new(job(&[app(json!({})), uploader.clone(), istio(json!({}))]))
+        Scenario::new(job(&[app(json!({})), uploader.clone(), istio(json!({}))]))
             .ended("app", 60, ago, 0)
             .running("uploader", 60)
             .running("istio-proxy", 60)
@@ -33,8 +33,8 @@ fn stuck_pods_have_a_cause() {
         ("another container runs", helper(30), Some((30, "uploader", Id::UnknownHelper))),
         ("another container runs still", helper(3), None),
     ];
-    for (what, scene, expected) in table {
-        let explanation = scene.explain();
+    for (what, scenario, expected) in table {
+        let explanation = scenario.explain();
         let found = explanation.stuck.as_ref().map(|stuck| {
             let ago = (explanation.at_ms - stuck.since_ms) / 1000;
             let cause = explanation.cause().map(|cause| cause.id);

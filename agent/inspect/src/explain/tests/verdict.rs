@@ -4,33 +4,39 @@ use serde_json::{Value, json};
 use usher_core::decision::timeline::Detail;
 
 use super::{
-    Scene, healthy,
+    Scenario, healthy,
     pods::{app, istio, job, native, proxy},
 };
 
 /// A Job's pod with an init container before its app.
-fn with_init() -> Scene {
+fn with_init() -> Scenario {
     let mut pod = job(&[app(json!({}))]);
     pod["spec"]["initContainers"] = json!([proxy("fetch", "registry.example/fetch:1", json!({}))]);
-    Scene::new(pod)
+    Scenario::new(pod)
 }
 
-fn waiting(mut scene: Scene, list: &str, name: &str, state: &Value, last: &Value) -> Scene {
+fn waiting(
+    mut scenario: Scenario,
+    list: &str,
+    name: &str,
+    state: &Value,
+    last: &Value,
+) -> Scenario {
     let status = json!({"name": name, "restartCount": 0, "state": state, "lastState": last});
-    scene.pod["status"][list] = json!([status]);
-    scene
+    scenario.pod["status"][list] = json!([status]);
+    scenario
 }
 
 /// The app is in the state Waiting with this reason.
-fn app_waits(scene: Scene, reason: &str, last: &Value) -> Scene {
+fn app_waits(scenario: Scenario, reason: &str, last: &Value) -> Scenario {
     let state = json!({"waiting": {"reason": reason}});
-    waiting(scene, "containerStatuses", "app", &state, last)
+    waiting(scenario, "containerStatuses", "app", &state, last)
 }
 
 #[track_caller]
-fn stands(table: &[(Scene, bool, &str)]) {
-    for (scene, healthy, says) in table {
-        let verdict = scene.explain().verdict;
+fn stands(table: &[(Scenario, bool, &str)]) {
+    for (scenario, healthy, says) in table {
+        let verdict = scenario.explain().verdict;
         assert_eq!((&verdict.says[..], verdict.healthy), (*says, *healthy));
     }
 }
@@ -47,10 +53,10 @@ fn pod_that_begins() {
         )
     };
     let fetched = || with_init().ended("fetch", 50, 40, 0);
-    let plain = || Scene::new(job(&[app(json!({}))]));
+    let plain = || Scenario::new(job(&[app(json!({}))]));
     let failed = json!({"terminated": {"exitCode": 3}});
     let sidecar_first = app_waits(
-        Scene::new(native(&[app(json!({}))])).running("istio-proxy", 20),
+        Scenario::new(native(&[app(json!({}))])).running("istio-proxy", 20),
         "PodInitializing",
         &json!({}),
     );
@@ -85,13 +91,13 @@ fn pod_that_runs() {
             json!({"args": ["--quitquitquit"]}),
         )
     };
-    let two = Scene::new(job(&[app(json!({})), istio(json!({})), sql()]));
+    let two = Scenario::new(job(&[app(json!({})), istio(json!({})), sql()]));
     let two = two
         .running("app", 60)
         .running("istio-proxy", 59)
         .running("cloud-sql-proxy", 58);
     let other = proxy("other", "registry.example/other:1", json!({}));
-    let apps = Scene::new(job(&[app(json!({})), other]))
+    let apps = Scenario::new(job(&[app(json!({})), other]))
         .running("app", 60)
         .running("other", 9);
     #[rustfmt::skip]
@@ -108,8 +114,8 @@ fn pod_that_runs() {
 #[test]
 fn pod_that_ends() {
     let over = |code: i32| {
-        let scene = healthy().ended("app", 60, 4, code);
-        scene.ended("istio-proxy", 59, 3, 0)
+        let scenario = healthy().ended("app", 60, 4, code);
+        scenario.ended("istio-proxy", 59, 3, 0)
     };
     #[rustfmt::skip]
     stands(&[
@@ -125,11 +131,11 @@ fn pod_that_ends() {
 fn pod_whose_sidecar_lingers() {
     let mut deleted = healthy();
     deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
-    let decided = |scene: &Scene, detail| {
-        let mut scene = scene.clone().decided(2, detail, "");
-        let entries = scene.seen.timeline.iter_mut().flatten();
+    let decided = |scenario: &Scenario, detail| {
+        let mut scenario = scenario.clone().decided(2, detail, "");
+        let entries = scenario.seen.timeline.iter_mut().flatten();
         entries.for_each(|entry| entry.container = Some("istio-proxy".to_owned()));
-        scene
+        scenario
     };
     let held = decided(&deleted, Detail::LingerHeld);
     let released = decided(&held, Detail::LingerReleased { held_ms: Some(4) });

@@ -61,12 +61,15 @@ fn init(order: &Order) -> Result<(), String> {
     bundle::isolate()?;
     // Afterwards there is no /proc.
     let users = order.users.map(|pid| open(pid, "user")).transpose()?;
-    let visited = order.visits.map(|pid| open(pid, "net")).transpose()?;
+    let entered = order
+        .enters_network_of
+        .map(|pid| open(pid, "net"))
+        .transpose()?;
     let root = bundle::root(&order.bundle);
     let fifo = order.task.as_ref().map(task::open_fifo).transpose()?;
     bundle::furnish(&root, order)?;
     enter(&root)?;
-    if let Some(network) = visited {
+    if let Some(network) = entered {
         // A descriptor that a sidecar does not need.
         dup2_stdout(network).map_err(|error| format!("dup2: {error}"))?;
     }

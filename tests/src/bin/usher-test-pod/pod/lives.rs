@@ -27,7 +27,7 @@ use removal::Removals;
 pub(crate) struct Life {
     order: Order,
     /// A program that was run in a container by exec.
-    is_visit: bool,
+    is_exec: bool,
     stage: i32,
     stage_status: Option<i32>,
     init: Option<i32>,
@@ -60,7 +60,7 @@ impl Life {
         let words = child.stderr.take().expect("piped above");
         Ok(Self {
             order,
-            is_visit: role != "stage",
+            is_exec: role != "stage",
             stage: i32::try_from(child.id()).expect("pids are small"),
             stage_status: None,
             init: None,
@@ -178,14 +178,14 @@ impl Lives {
                 output: String::from_utf8_lossy(&output).into_owned(),
             };
             self.news.push((life.order.id.clone(), what));
-            if !life.is_visit {
+            if !life.is_exec {
                 self.removals.add(due, life.order);
             }
         }
         self.removals.sweep(now);
     }
 
-    pub(crate) fn tell(&mut self, id: &str, line: &str) {
+    pub(crate) fn send_line(&mut self, id: &str, line: &str) {
         if let Some(life) = self.lives.iter_mut().find(|life| life.order.id == id) {
             // The process may have exited.
             drop(life.input.write_all(format!("{line}\n").as_bytes()));
@@ -236,7 +236,7 @@ fn hear(life: &mut Life, news: &mut Vec<(String, What)>) {
             Some(("init", pid)) => {
                 let pid = pid.parse().expect("/proc/self names a pid");
                 life.init = Some(pid);
-                if life.is_visit {
+                if life.is_exec {
                     // The container may be gone.
                     task::write_pid(&life.order.bundle, &id, pid).ok();
                 }

@@ -159,7 +159,7 @@ fn obey(
                 report(sandbox, &id, What::Failed(reason));
             }
         }
-        Command::Tell { id, line } => lives.tell(&id, &line),
+        Command::SendLine { id, line } => lives.send_line(&id, &line),
         Command::Signal { id, number } => lives.signal(&id, number),
         Command::RenewNetwork => ground.network = Network::open(sandbox)?,
         Command::Filter(script) => {

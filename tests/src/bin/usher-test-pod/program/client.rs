@@ -37,11 +37,11 @@ pub(crate) fn run(client: &Client) -> ExitCode {
     let outcome = if client.datagram {
         ask(client)
     } else {
-        visit(client)
+        connect_all(client)
     };
     say(&format!("main {main_ns}"));
     let well = match outcome {
-        Ok(outcome) => outcome.tell(),
+        Ok(outcome) => outcome.report(),
         Err(error) => {
             say(&format!("failed client: {error}"));
             return ExitCode::from(BROKEN);
@@ -63,7 +63,7 @@ struct Outcome {
 
 impl Outcome {
     /// Prints the results; true if all connections succeeded.
-    fn tell(mut self) -> bool {
+    fn report(mut self) -> bool {
         for (what, times) in [("answered", &self.answered), ("connected", &self.connected)] {
             for times in times.chunks(TIMES) {
                 let times: Vec<String> = times.iter().map(u64::to_string).collect();
@@ -82,7 +82,7 @@ impl Outcome {
     }
 }
 
-fn visit(client: &Client) -> Result<Outcome, Errno> {
+fn connect_all(client: &Client) -> Result<Outcome, Errno> {
     let mut outcome = Outcome::default();
     let mut waiting = Vec::new();
     for _ in 0..client.connections {

@@ -23,7 +23,7 @@ use crate::{BROKEN, name_process, program::proxy, say, say_running};
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     End(u8),
-    Visit,
+    EnterNetwork,
 }
 
 /// Serves until a verdict comes.
@@ -56,7 +56,7 @@ fn wait(verdicts: &Receiver<Verdict>) -> ExitCode {
     while let Ok(verdict) = verdicts.recv() {
         match verdict {
             Verdict::End(code) => return ExitCode::from(code),
-            Verdict::Visit => visit(),
+            Verdict::EnterNetwork => enter_network(),
         }
     }
     ExitCode::from(BROKEN)
@@ -102,7 +102,7 @@ fn begin_to_listen(when: Listen, listeners: Vec<Listener>, verdict: Sender<Verdi
         for line in std::io::stdin().lines().map_while(Result::ok) {
             match line.as_str() {
                 "listen" if when == Listen::OnCommand => listener::open(&listeners, &verdict),
-                "visit" => verdict.send(Verdict::Visit).unwrap_or_default(),
+                "enter-network" => verdict.send(Verdict::EnterNetwork).unwrap_or_default(),
                 _ => {}
             }
         }
@@ -114,9 +114,9 @@ fn begin_to_listen(when: Listen, listeners: Vec<Listener>, verdict: Sender<Verdi
     clippy::disallowed_methods,
     reason = "only this thread is meant to be there, and it has nothing else to do"
 )]
-fn visit() {
+fn enter_network() {
     match setns(std::io::stdout(), CloneFlags::CLONE_NEWNET) {
-        Ok(()) => say("visiting"),
-        Err(error) => say(&format!("failed visit: {error}")),
+        Ok(()) => say("entered-network"),
+        Err(error) => say(&format!("failed to enter the network: {error}")),
     }
 }

@@ -11,7 +11,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use serde_json::{Value, json};
 
 use super::objects::{Answer, failure, no_right};
-use super::{Asked, Shared, Situation, Trouble};
+use super::{ReceivedRequest, Shared, Situation, Trouble};
 use crate::synthetic::server::listener;
 
 /// Starts to accept connections.
@@ -28,18 +28,18 @@ fn converse(shared: &Shared, stream: &TcpStream) -> Option<()> {
     if shared.situation().away {
         return None;
     }
-    let asked = read(stream)?;
-    keep(shared, stream, &asked)?;
+    let request = read(stream)?;
+    keep(shared, stream, &request)?;
     let ((answer, after), watches) = shared.change(|situation| {
         if situation.away {
             return ((None, None), 0);
         }
-        situation.asked.push(asked.clone());
-        (trouble(situation, &asked), situation.watches)
+        situation.requests.push(request.clone());
+        (trouble(situation, &request), situation.watches)
     });
     let (status, body) = answer?;
-    if asked.right() == "watch nodes" {
-        return watch(shared, stream, &asked, watches);
+    if request.right() == "watch nodes" {
+        return watch(shared, stream, &request, watches);
     }
     let body = body.to_string();
     let retry = after.map_or(String::new(), |after| format!("Retry-After: {after}\r\n"));
@@ -53,9 +53,9 @@ fn converse(shared: &Shared, stream: &TcpStream) -> Option<()> {
 }
 
 /// While the server is silent, a request for an Event waits. A request whose client disconnects is not executed.
-fn keep(shared: &Shared, stream: &TcpStream, asked: &Asked) -> Option<()> {
+fn keep(shared: &Shared, stream: &TcpStream, request: &ReceivedRequest) -> Option<()> {
     let mut situation = shared.situation();
-    if !situation.silent || !is_event(asked) {
+    if !situation.silent || !is_event(request) {
         return Some(());
     }
     situation.kept.push(stream.try_clone().ok()?);
@@ -74,30 +74,30 @@ pub(super) fn is_open(stream: &TcpStream) -> bool {
     recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)
 }
 
-fn is_event(asked: &Asked) -> bool {
-    asked.path.contains("/events")
+fn is_event(request: &ReceivedRequest) -> bool {
+    request.path.contains("/events")
 }
 
 /// The response, unless it should fail.
-fn trouble(situation: &mut Situation, asked: &Asked) -> (Option<Answer>, Option<u32>) {
-    if !is_event(asked) || situation.troubles.is_empty() {
-        return (Some(answer(situation, asked)), None);
+fn trouble(situation: &mut Situation, request: &ReceivedRequest) -> (Option<Answer>, Option<u32>) {
+    if !is_event(request) || situation.troubles.is_empty() {
+        return (Some(answer(situation, request)), None);
     }
     match situation.troubles.remove(0) {
-        Trouble::Spared => (Some(answer(situation, asked)), None),
+        Trouble::Spared => (Some(answer(situation, request)), None),
         Trouble::Lost => {
-            answer(situation, asked);
+            answer(situation, request);
             (None, None)
         }
         Trouble::Status(code, after) => (Some(failure(code, "Trouble")), after),
     }
 }
 
-fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
+fn answer(situation: &mut Situation, request: &ReceivedRequest) -> Answer {
     if situation.unauthorized {
         return failure(401, "Unauthorized");
     }
-    let right = asked.right();
+    let right = request.right();
     let rejected = situation
         .rejected_once
         .take_if(|rejected| *rejected == right);
@@ -108,11 +108,11 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
         let (verb, resource) = right.split_once(' ').unwrap_or_default();
         return no_right(verb, resource);
     }
-    let path: Vec<&str> = asked.path.split('/').skip(1).collect();
+    let path: Vec<&str> = request.path.split('/').skip(1).collect();
     let objects = &mut situation.objects;
-    match (asked.method.as_str(), path.as_slice()) {
+    match (request.method.as_str(), path.as_slice()) {
         ("GET", ["api", "v1", "nodes"]) => (200, Value::Null),
-        ("GET", ["api", "v1", "nodes", name]) if asked.body == "partial" => {
+        ("GET", ["api", "v1", "nodes", name]) if request.body == "partial" => {
             objects.partial_node(name)
         }
         ("GET", ["api", "v1", "nodes", name]) => {
@@ -122,7 +122,7 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
             }
             node
         }
-        ("PATCH", ["api", "v1", "nodes", _name]) => objects.patch_node(&asked.body),
+        ("PATCH", ["api", "v1", "nodes", _name]) => objects.patch_node(&request.body),
         ("GET", ["api", "v1", "namespaces", name]) => objects.namespace(name),
         (
             "GET",
@@ -146,7 +146,7 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
                 namespace,
                 "events",
             ],
-        ) => objects.create_event(namespace, &asked.body),
+        ) => objects.create_event(namespace, &request.body),
         (
             "PATCH",
             [
@@ -158,18 +158,23 @@ fn answer(situation: &mut Situation, asked: &Asked) -> Answer {
                 "events",
                 name,
             ],
-        ) => objects.patch_event(namespace, name, &asked.body),
+        ) => objects.patch_event(namespace, name, &request.body),
         _ => failure(403, "Forbidden"),
     }
 }
 
 /// Sends each change of the Node, until this watch is to end.
-fn watch(shared: &Shared, stream: &TcpStream, asked: &Asked, watches: u64) -> Option<()> {
+fn watch(
+    shared: &Shared,
+    stream: &TcpStream,
+    request: &ReceivedRequest,
+    watches: u64,
+) -> Option<()> {
     let mut writer = stream;
     let head = "HTTP/1.1 200 Synthetic\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     writer.write_all(head.as_bytes()).ok()?;
     let parameter = |name: &str| {
-        let mut pairs = asked
+        let mut pairs = request
             .query
             .split('&')
             .filter_map(|pair| pair.split_once('='));
@@ -211,7 +216,7 @@ fn chunk(mut stream: &TcpStream, event: &Value) -> Option<()> {
 }
 
 /// A request. The body of a metadata-only request is the word `partial`.
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<ReceivedRequest> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -242,7 +247,7 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     } else {
         Value::Null
     };
-    Some(Asked {
+    Some(ReceivedRequest {
         method,
         path: path.to_owned(),
         query: query.to_owned(),

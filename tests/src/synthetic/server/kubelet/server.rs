@@ -92,7 +92,7 @@ fn answer(shared: &Shared, request: &str, authorized: bool) -> Option<Answer> {
     let (behaviour, status_lag, bulk) = {
         let mut situation = shared.situation();
         let behaviour = situation.behaviour;
-        situation.asked.push(behaviour);
+        situation.requests.push(behaviour);
         if std::mem::take(&mut situation.once) {
             situation.behaviour = Behaviour::Silence;
         }

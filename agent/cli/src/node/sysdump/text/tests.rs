@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use super::super::text::*;
-use crate::data_source::node::scene::{OTHER, Scene, UID};
+use crate::data_source::node::fixture::{Fixture, OTHER, UID};
 
 fn collection(node: &Node) -> Collection {
     Collection::new(7, 1 << 20, Duration::from_secs(60), node)
 }
 
 #[test]
-fn reused_pids_are_left_out() {
-    let scene = Scene::new(&[41, 42]);
-    scene.process(
+fn reused_pids_are_omitted() {
+    let fixture = Fixture::new(&[41, 42]);
+    fixture.process(
         41,
         OTHER,
         &[("comm", "theirs\n"), ("cmdline", "their\0secret\0")],
     );
-    scene.process(42, UID, &[("comm", "app\n"), ("cmdline", "/app\0-v\0")]);
-    let processes = processes(&scene.node, &scene.target).items;
+    fixture.process(42, UID, &[("comm", "app\n"), ("cmdline", "/app\0-v\0")]);
+    let processes = processes(&fixture.node, &fixture.target).items;
     assert_eq!(processes.len(), 1, "{processes:?}");
     assert_eq!(processes[0].pid, 42);
     assert_eq!(processes[0].argv, ["/app", "-v"]);
@@ -26,8 +26,8 @@ fn reused_pids_are_left_out() {
 
 #[test]
 fn files_with_the_same_name_are_numbered() {
-    let scene = Scene::new(&[]);
-    let mut collection = collection(&scene.node);
+    let fixture = Fixture::new(&[]);
+    let mut collection = collection(&fixture.node);
     let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
     for (number, folder) in folders.iter().enumerate() {
         // A file that is not JSON is stored as text.

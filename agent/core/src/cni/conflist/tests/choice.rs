@@ -21,7 +21,7 @@ fn chosen(files: &[(&str, &str)]) -> (Option<String>, Vec<String>, Option<String
 }
 
 #[test]
-fn first_that_can_be_used_is_the_one() {
+fn first_usable_file_is_selected() {
     let ours = list(OURS);
     let future = LIST.replace("1.0.0", "2.0.0");
     type Case<'a> = (

@@ -43,7 +43,7 @@ fn sidecar_killed_before_its_start_keeps_the_hold() {
 }
 
 #[test]
-fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
+fn restarted_proxy_is_awaited_when_configured() {
     let mut stage = held(Mode::Enforce, held_again());
     stage.shut();
     stage.start("app", "a");
@@ -63,7 +63,7 @@ fn restarted_proxy_is_waited_for_where_that_is_asked_for() {
 }
 
 #[test]
-fn restarted_proxy_is_not_waited_for_in_observe_mode() {
+fn restarted_proxy_is_not_awaited_in_observe_mode() {
     let mut stage = held(Mode::Observe, held_again());
     stage.shut();
     stage.start("app", "a");
@@ -76,7 +76,7 @@ fn restarted_proxy_is_not_waited_for_in_observe_mode() {
 }
 
 #[test]
-fn proxy_that_was_dead_at_the_deadline_is_not_waited_for_again_at_once() {
+fn proxy_that_was_not_running_at_the_deadline_is_not_awaited_again() {
     let mut stage = held(Mode::Enforce, held_again());
     stage.shut();
     stage.start("app", "a");

@@ -170,7 +170,7 @@ fn an_init_container_without_a_name_counts_as_completed() {
 }
 
 #[test]
-fn first_regular_container_says_that_init_containers_are_over() {
+fn first_regular_container_completes_the_init_containers() {
     let mut spec = istio();
     spec.init_containers = vec!["a".to_owned(), "b".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
@@ -181,7 +181,7 @@ fn first_regular_container_says_that_init_containers_are_over() {
 }
 
 #[test]
-fn what_is_never_held() {
+fn pods_that_are_never_held() {
     type Change = fn(&mut Pod);
     let cases: [(&str, Change); 7] = [
         ("host's network namespace", |pod| pod.host_network = true),
@@ -290,7 +290,7 @@ fn init_container_that_failed_has_not_ended() {
 }
 
 #[test]
-fn init_container_that_was_killed_before_it_had_begun_has_not_ended() {
+fn init_container_killed_before_its_start_has_not_ended() {
     let mut stage = migrating();
     stage.send(Event::container(key("m"), ContainerChange::NotStarted));
     assert_eq!(stage.take_hold(), [""; 0]);
@@ -316,7 +316,7 @@ fn init_containers_of_the_sandbox_before_do_not_count() {
 }
 
 #[test]
-fn name_is_that_of_the_one_pod_that_may_start() {
+fn name_selects_the_only_pod_that_may_start() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     let mut other = istio();
@@ -335,7 +335,7 @@ fn name_is_that_of_the_one_pod_that_may_start() {
 }
 
 #[test]
-fn second_interface_gets_the_same_answer_and_keeps_nothing_open() {
+fn second_interface_receives_the_same_reply() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.announce();
@@ -350,7 +350,7 @@ fn second_interface_gets_the_same_answer_and_keeps_nothing_open() {
 }
 
 #[test]
-fn word_that_comes_late_is_of_what_runs_already() {
+fn late_announcement_applies_to_running_containers() {
     let mut stage = held(Mode::Enforce, istio());
     let pause = ContainerKey {
         pod: uid(),

@@ -140,7 +140,7 @@ fn hold_that_stays_closed_is_renewed_by_lease() {
 }
 
 #[test]
-fn what_only_counts_ends_when_it_is_to_hold_and_at_its_deadline() {
+fn counting_ends_at_a_mode_change_and_at_the_deadline() {
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
     stage.hold_mode = Mode::Enforce;

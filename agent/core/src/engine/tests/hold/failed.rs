@@ -3,7 +3,7 @@
 use super::super::hold::*;
 
 #[test]
-fn what_cannot_be_armed_says_so() {
+fn failed_arming_is_reported() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
     stage.take_hold();

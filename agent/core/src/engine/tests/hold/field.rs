@@ -192,7 +192,7 @@ fn each_instance_opens_with_its_own_listener() {
 }
 
 #[test]
-fn the_port_of_one_proxy_says_nothing_of_another_proxy_s() {
+fn port_of_one_proxy_does_not_release_another_proxy() {
     let mut stage = running("two Cloud SQL proxies");
     stage.pass(seconds(1));
     stage.probed(listens(5432));
@@ -206,7 +206,7 @@ fn the_port_of_one_proxy_says_nothing_of_another_proxy_s() {
 }
 
 #[test]
-fn a_proxy_that_ended_for_good_listens_nowhere() {
+fn exited_proxy_has_no_listeners() {
     let mut stage = running("two Cloud SQL proxies");
     stage.probed(listens(5432));
     assert_eq!(stage.take_hold(), ["open 5432"]);

@@ -22,7 +22,7 @@ pub(super) fn remains(time: Duration) -> Option<Remains> {
 }
 
 #[test]
-fn what_an_earlier_agent_left_is_adopted_or_cleaned_up() {
+fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     let remains = || remains(seconds(12));
     let restarted = |mode| {
         let mut stage = bare(mode, istio());
@@ -95,7 +95,7 @@ fn pod_whose_init_containers_outlived_the_agent_is_held() {
 }
 
 #[test]
-fn what_a_pod_says_it_is_held_for_is_bounded() {
+fn adopted_hold_has_a_bounded_deadline() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     stage.start("app", "a");
@@ -120,7 +120,7 @@ fn sandbox_that_was_announced_counts_before_one_that_is_found() {
 }
 
 #[test]
-fn deadline_of_what_was_left_counts_from_the_first_app_s_start_as_well() {
+fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     let mut stage = held(Mode::Enforce, istio());
     stage.start(PROXY, "i");
     find(&mut stage, "i", remains(seconds(12)));

@@ -173,7 +173,7 @@ fn the_release_counts_from_its_own_time() {
 }
 
 #[test]
-fn another_probe_is_watched_when_the_sidecar_tells_its_version() {
+fn reported_version_selects_another_probe() {
     let mut spec = istio();
     spec.containers[1].image = "istio/proxyv2:latest".to_owned();
     let mut stage = held(Mode::Enforce, spec);

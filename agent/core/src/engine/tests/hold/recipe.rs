@@ -10,7 +10,7 @@ fn armed(spec: Pod) -> String {
 }
 
 #[test]
-fn who_the_proxy_is() {
+fn proxy_is_recognized_by_user_and_group() {
     let users = |user| {
         let mut spec = istio();
         spec.containers[1].own_user = user;
@@ -23,7 +23,7 @@ fn who_the_proxy_is() {
 }
 
 #[test]
-fn how_it_says_that_it_is_ready_depends_on_its_version() {
+fn readiness_probe_depends_on_the_version() {
     let probe = |image: &str| {
         let mut spec = istio();
         spec.containers[1].image = image.to_owned();

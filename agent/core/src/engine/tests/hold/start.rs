@@ -87,7 +87,7 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
 }
 
 #[test]
-fn only_where_it_is_asked_for_and_enforced() {
+fn start_is_held_only_when_requested_and_enforced() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
     assert_eq!(stage.take_hold(), [ARM]);
@@ -110,7 +110,7 @@ fn only_where_it_is_asked_for_and_enforced() {
 }
 
 #[test]
-fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
+fn node_that_cannot_hold_starts_holds_connections_and_reports_it() {
     let mut stage = bare(Mode::Enforce, asked_for(istio()));
     stage.send(Event::Kernel(Features {
         hold: Ok(()),
@@ -130,7 +130,7 @@ fn node_that_cannot_hold_starts_holds_connections_and_says_so() {
 }
 
 #[test]
-fn apps_only_and_none_that_others_wait_for() {
+fn only_apps_that_no_container_waits_for_are_held() {
     let mut spec = asked_for(istio());
     for name in ["db", "other"] {
         spec.containers.push(container(name));
@@ -154,7 +154,7 @@ fn hold_that_stays_closed_holds_no_start() {
 }
 
 #[test]
-fn with_init_containers_the_start_is_wished_for_before_connections_wait() {
+fn start_hold_with_init_containers_precedes_the_connection_hold() {
     let mut spec = asked_for(istio());
     spec.init_containers = vec!["setup".to_owned()];
     let mut stage = held(Mode::Enforce, spec);

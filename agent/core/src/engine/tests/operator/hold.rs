@@ -32,7 +32,7 @@ fn found(stage: &mut Stage, run: &str) -> SandboxId {
 }
 
 #[test]
-fn what_only_counted_is_made_to_hold() {
+fn counting_table_is_replaced_by_a_hold() {
     let mut stage = held(Mode::Observe, istio());
     stage.shut();
     let output = taken(stage.order(Verb::Hold));
@@ -58,7 +58,7 @@ fn what_only_counted_is_made_to_hold() {
 }
 
 #[test]
-fn after_the_fact_new_connections_wait() {
+fn late_hold_affects_new_connections_only() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = started(mode, istio());
         let output = taken(stage.order(Verb::Hold)).says;
@@ -110,7 +110,7 @@ fn a_namespace_that_cannot_be_opened_is_reported() {
 }
 
 #[test]
-fn a_pod_that_is_being_made_waits_although_it_opted_out() {
+fn pod_in_creation_is_held_despite_its_opt_out() {
     let mut spec = istio();
     let no = ("usher.dev/hold".to_owned(), "false".to_owned());
     spec.annotations.extend([no]);
@@ -125,7 +125,7 @@ fn a_pod_that_is_being_made_waits_although_it_opted_out() {
 }
 
 #[test]
-fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
+fn hold_request_is_redundant_when_the_pod_will_be_held() {
     let no = ("usher.dev/hold".to_owned(), "false".to_owned());
     for (mode, opted_out, anyway) in [
         (Mode::Enforce, false, true),
@@ -152,7 +152,7 @@ fn a_pod_that_is_being_made_waits_anyway_where_the_node_has_it_so() {
 }
 
 #[test]
-fn it_says_whom_connections_wait_for_each_once() {
+fn reply_names_each_awaited_sidecar_once() {
     let says = |spec| taken(held(Mode::Observe, spec).order(Verb::Hold)).says;
     let waits = "wait from the end of its init containers on until";
     let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
@@ -182,11 +182,11 @@ fn a_refused_hold_has_a_reason() {
     stage.exit("a", 0);
     let why = refused(stage.order(Verb::Hold)).to_string();
     assert_eq!(why, "the pod is being deleted, or its apps have ended");
-    assert!(stage.by_hand().is_empty());
+    assert!(stage.operator_requests().is_empty());
 }
 
 #[test]
-fn what_waits_is_released() {
+fn waiting_connections_are_released() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     let dry = taken(stage.ordered(Verb::Release, true));
@@ -211,14 +211,14 @@ fn what_waits_is_released() {
     let over = stage.order(Verb::Release);
     assert_eq!(over, Answer::Nothing("nothing of it waits".to_owned()));
     assert_eq!(
-        stage.by_hand(),
+        stage.operator_requests(),
         ["release, requested by uid 0, pid 4711: connections to :15001 go now"]
     );
 }
 
 /// Ports that an operator released, and ports that were never held.
 #[test]
-fn a_start_that_waits_says_who_let_it_go() {
+fn waiting_start_reports_what_released_it() {
     let reported = |change: fn(&mut Stage)| {
         let mut spec = istio();
         spec.annotations = [("usher.dev/hold".to_owned(), "start".to_owned())].into();
@@ -241,13 +241,13 @@ fn a_start_that_waits_says_who_let_it_go() {
         }));
         stage.take_hold().remove(0)
     };
-    let by_hand = reported(|stage| {
+    let released_by_operator = reported(|stage| {
         stage.armed();
         taken(stage.order(Verb::Release));
         stage.opened(0);
     });
     let expected = format!("start-released: {RELEASED}; its start was held for 12 ms");
-    assert_eq!(by_hand, expected);
+    assert_eq!(released_by_operator, expected);
     let failed = reported(|stage| {
         stage.send(Event::Armed {
             sandbox: sandbox(),
@@ -261,7 +261,7 @@ fn a_start_that_waits_says_who_let_it_go() {
 }
 
 #[test]
-fn what_does_not_wait_yet_is_released_where_it_would() {
+fn pending_hold_is_canceled() {
     let nothing = || Answer::Nothing("nothing of it waits".to_owned());
     let not = "its connections will not wait";
     for mode in [Mode::Off, Mode::Observe] {
@@ -296,7 +296,7 @@ fn a_release_lasts() {
 }
 
 #[test]
-fn starts_that_wait_are_released() {
+fn waiting_starts_are_released() {
     let mut spec = istio();
     let start = ("usher.dev/hold".to_owned(), "start".to_owned());
     spec.annotations.extend([start]);
@@ -321,7 +321,7 @@ fn starts_that_wait_are_released() {
 }
 
 #[test]
-fn rules_are_mended() {
+fn modified_rules_are_repaired() {
     let mut stage = held(Mode::Enforce, istio());
     stage.shut();
     stage.start("app", "a");

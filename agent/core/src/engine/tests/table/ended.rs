@@ -81,7 +81,7 @@ fn policy_rules_and_code() {
 }
 
 #[test]
-fn codes_that_the_kernel_does_not_tell() {
+fn exit_codes_unknown_to_the_kernel() {
     check(&[
         row(
             "none is needed under Never",

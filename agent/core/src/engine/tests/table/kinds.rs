@@ -8,7 +8,7 @@ const RUNS: &str = "waiting: app container app runs";
 const UNLISTED: &str = "waiting: the kubelet does not list the pod yet";
 
 #[test]
-fn who_ended() {
+fn container_kinds_that_exited() {
     check(&[
         row(
             "an init container, though it failed",
@@ -84,7 +84,7 @@ fn who_ended() {
 }
 
 #[test]
-fn who_is_there() {
+fn pods_with_and_without_sidecars() {
     check(&[
         row(
             "no sidecar",
@@ -217,7 +217,7 @@ fn who_is_there() {
 }
 
 #[test]
-fn who_cannot_start() {
+fn containers_that_cannot_start() {
     const WAITS: &str = "waiting: app container app has not started yet";
     check(&[
         row(
@@ -290,7 +290,7 @@ fn who_cannot_start() {
 }
 
 #[test]
-fn who_cannot_be_seen() {
+fn containers_hidden_from_the_kernel() {
     check(&[
         row(
             "the kernel shows a container without processes",

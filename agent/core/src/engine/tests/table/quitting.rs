@@ -108,7 +108,7 @@ fn one_stage_after_the_other() {
 }
 
 #[test]
-fn what_was_killed_before_it_had_begun_has_not_ended() {
+fn container_killed_before_its_start_has_not_ended() {
     check(&[row(
         "a sidecar that is waited with",
         "Never app istio-proxy usher.dev/quit-delay=5s",
@@ -122,7 +122,7 @@ fn what_was_killed_before_it_had_begun_has_not_ended() {
 }
 
 #[test]
-fn what_overtakes_the_answer() {
+fn events_before_the_reply() {
     const REPORTED: &[&str] = &[
         FINISHED,
         QUIT,
@@ -152,7 +152,7 @@ fn what_overtakes_the_answer() {
 }
 
 #[test]
-fn nothing_is_left_after_a_late_answer() {
+fn late_reply_leaves_no_state() {
     const POD: &str = "Never app tool image=tool=registry.test/acme/fragile:1";
     const LATE: &str = "tool step-failed: timed out; next is SIGTERM";
     check_with(
@@ -193,7 +193,7 @@ fn nothing_is_left_after_a_late_answer() {
 }
 
 #[test]
-fn runs_that_come_back() {
+fn restarted_sidecars() {
     check(&[
         row(
             "quit again, a second later",
@@ -241,7 +241,7 @@ fn runs_that_come_back() {
 }
 
 #[test]
-fn versions_and_recipes_that_come_later() {
+fn versions_and_recipes_received_later() {
     const TAG: &str = "Never app istio-proxy image=istio-proxy=docker.io/istio/proxyv2:latest";
     const ADMIN: &str = "istio-proxy.0 POST :15000/quitquitquit";
     check(&[

@@ -7,7 +7,7 @@ const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 
 #[test]
-fn steps_that_spoil() {
+fn steps_that_would_fail_the_pod() {
     const SPOILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one";
     const RESTARTS: &str = "sql gave-up: with exit code 143, after which it restarts";
     const KNOWN: &str = "sql quit-accepted: expected exit code 143";

@@ -10,7 +10,7 @@ const RUNS: &str = "waiting: app container app runs";
 const JOB: &str = "waiting: app container job restarts, because a rule restarts the whole pod";
 
 #[test]
-fn what_had_ended_for_good_comes_back() {
+fn restarted_pod_runs_finished_containers_again() {
     check(&[
         row(
             "not finished before the other's new run",
@@ -106,7 +106,7 @@ fn the_kubelet_was_at_work() {
 }
 
 #[test]
-fn what_only_the_kubelet_can_tell() {
+fn facts_only_the_kubelet_knows() {
     check(&[
         row(
             "the code comes with the status",

@@ -1,19 +1,19 @@
 //! Certificates of the mesh's proxy.
 
-use super::{Id, Scene, healthy, pods::NOW_MS};
+use super::{Id, Scenario, healthy, pods::NOW_MS};
 use crate::explain::{Certificate, Severity};
 
 /// A pod with a one-day certificate that expires at this time.
-fn scene(until_ms: u64) -> Scene {
-    let mut scene = healthy();
+fn scenario(until_ms: u64) -> Scenario {
+    let mut scenario = healthy();
     let certificate = |until_ms: u64| Certificate {
         name: "spiffe://cluster.local/ns/shop/sa/default".to_owned(),
         from_ms: until_ms - 86_400_000,
         until_ms,
     };
     let other = certificate(NOW_MS + 80_000_000);
-    scene.seen.certificates = Some(vec![other, certificate(until_ms)]);
-    scene
+    scenario.seen.certificates = Some(vec![other, certificate(until_ms)]);
+    scenario
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn an_overdue_renewal_is_a_warning_and_an_expired_certificate_an_error() {
             Some((Severity::Error, "expired 1 min 0 s ago")),
         ),
     ] {
-        let findings = scene(until_ms).explain().findings;
+        let findings = scenario(until_ms).explain().findings;
         let found = findings
             .iter()
             .find(|finding| finding.id == Id::CertificateExpires);

@@ -3,10 +3,10 @@
 use serde_json::json;
 use usher_core::{decision::timeline::Detail, hold::Opened};
 
-use super::{Id, Scene, healthy};
+use super::{Id, Scenario, healthy};
 
-fn found(scene: &Scene, id: Id) -> Option<(String, String)> {
-    let findings = scene.explain().findings;
+fn found(scenario: &Scenario, id: Id) -> Option<(String, String)> {
+    let findings = scenario.explain().findings;
     let finding = findings.into_iter().find(|one| one.id == id)?;
     Some((finding.problem, finding.how))
 }
@@ -20,13 +20,13 @@ fn released(cause: Opened) -> Detail {
 }
 
 /// A deleted pod whose app has ended.
-fn deleted(decision: Detail) -> Scene {
-    let mut scene = healthy()
+fn deleted(decision: Detail) -> Scenario {
+    let mut scenario = healthy()
         .ended("app", 60, 5, 0)
         .decided(5, decision, "a reason");
-    scene.pod["spec"]["restartPolicy"] = json!("Always");
-    scene.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
-    scene
+    scenario.pod["spec"]["restartPolicy"] = json!("Always");
+    scenario.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
+    scenario
 }
 
 #[test]

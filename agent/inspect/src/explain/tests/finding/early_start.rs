@@ -7,14 +7,14 @@ use usher_core::{
 };
 
 use super::{
-    Finding, Id, Mode, Scene, Severity, healthy,
+    Finding, Id, Mode, Scenario, Severity, healthy,
     pods::{app, istio, job, proxy, would_hold},
 };
 use crate::explain::{Case, Facts, explain};
 
 /// The finding of an early start.
-fn early(scene: &Scene) -> Option<Finding> {
-    let findings = scene.explain().findings;
+fn early(scenario: &Scenario) -> Option<Finding> {
+    let findings = scenario.explain().findings;
     findings
         .into_iter()
         .find(|one| one.id == Id::StartedBeforeProxy)
@@ -28,8 +28,8 @@ fn evidence(finding: &Finding) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn pair(containers: &[Value]) -> Scene {
-    Scene::new(job(containers)).policy("OnFailure")
+fn pair(containers: &[Value]) -> Scenario {
+    Scenario::new(job(containers)).policy("OnFailure")
 }
 
 /// Times are in seconds since the proxy's start.
@@ -56,14 +56,14 @@ fn run_is_early_where_the_proxy_could_not_be_ready() {
         // The app succeeded.
         (true, -1, 2, 0, false),
     ] {
-        let scene = if app_first {
+        let scenario = if app_first {
             pair(&[app(json!({})), istio(json!({}))])
         } else {
             pair(&[istio(json!({})), app(json!({}))])
         };
-        let scene = scene.running("istio-proxy", PROXY);
-        let scene = scene.ended("app", at(began), at(ended), code);
-        let is_early = early(&scene).is_some();
+        let scenario = scenario.running("istio-proxy", PROXY);
+        let scenario = scenario.ended("app", at(began), at(ended), code);
+        let is_early = early(&scenario).is_some();
         assert_eq!(
             is_early, expected,
             "{app_first} {began} to {ended}, code {code}"
@@ -72,7 +72,7 @@ fn run_is_early_where_the_proxy_could_not_be_ready() {
 }
 
 #[test]
-fn proxy_that_began_once_is_not_awaited_again() {
+fn restarted_proxy_is_not_awaited() {
     let pair = || pair(&[istio(json!({})), app(json!({}))]).ended("app", 50, 49, 1);
     let finding = early(&pair()).unwrap();
     assert_eq!(
@@ -93,8 +93,8 @@ fn proxy_that_began_once_is_not_awaited_again() {
 #[test]
 fn only_a_proxy_that_takes_connections_is_awaited() {
     let before = |sidecar: &str, image: &str| {
-        let scene = pair(&[app(json!({})), proxy(sidecar, image, json!({}))]);
-        early(&scene.running(sidecar, 40).ended("app", 41, 39, 1)).is_some()
+        let scenario = pair(&[app(json!({})), proxy(sidecar, image, json!({}))]);
+        early(&scenario.running(sidecar, 40).ended("app", 41, 39, 1)).is_some()
     };
     assert!(before("linkerd-proxy", "cr.l5d.io/linkerd/proxy:2"));
     assert!(!before("daprd", "daprio/daprd:1"), "no mesh");
@@ -110,8 +110,8 @@ fn only_a_proxy_that_takes_connections_is_awaited() {
 
 #[test]
 fn early_run_has_both_starts_as_evidence_and_a_fix() {
-    let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
-    let finding = early(&scene).unwrap();
+    let scenario = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let finding = early(&scenario).unwrap();
     assert_eq!(
         finding.problem,
         "app app ran before its proxy istio-proxy accepted connections, and ended with exit code 1"
@@ -148,10 +148,10 @@ fn early_run_has_both_starts_as_evidence_and_a_fix() {
             ),
         ),
     ] {
-        let finding = early(&scene.clone().mode(mode)).unwrap();
+        let finding = early(&scenario.clone().mode(mode)).unwrap();
         assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
     }
-    let opted = early(&scene.annotation("usher.dev/hold", "false")).unwrap();
+    let opted = early(&scenario.annotation("usher.dev/hold", "false")).unwrap();
     assert_eq!(
         evidence(&opted)[2],
         (
@@ -180,11 +180,11 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
         (37, 1, None),
         (40, 0, None),
     ] {
-        let scene = healthy().policy("Always").ended("app", 45, ended, code);
-        let scene = scene
+        let scenario = healthy().policy("Always").ended("app", 45, ended, code);
+        let scenario = scenario
             .restarted("app", 20)
             .decided(39, would_hold(2), reason);
-        let finding = early(&scene).unwrap();
+        let finding = early(&scenario).unwrap();
         assert_eq!(
             finding.problem,
             "2 connections of the app were refused because its proxy was not ready"
@@ -203,15 +203,15 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
 
 /// The pod has no annotation for the opt-out.
 #[test]
-fn opt_out_that_is_not_the_pods_is_mended_on_its_namespace() {
-    let scene = healthy().policy("OnFailure").ended("app", 60, 59, 1);
-    let list = json!({"items": [scene.pod]}).to_string();
+fn fix_of_a_namespace_opt_out_changes_the_namespace() {
+    let scenario = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let list = json!({"items": [scenario.pod]}).to_string();
     let mut config = Config::default();
     config.defaults.hold = false;
     let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
-    let facts = Facts::parse(&scene.pod);
+    let facts = Facts::parse(&scenario.pod);
     let namespace = NamespaceValues::default();
-    let case = Case::new(&read.pods[0], &facts, &scene.seen, &config, &namespace);
+    let case = Case::new(&read.pods[0], &facts, &scenario.seen, &config, &namespace);
     let finding = &explain(&case).findings[0];
     assert_eq!(
         evidence(finding)[2].1,

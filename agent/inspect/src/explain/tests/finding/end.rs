@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use usher_core::{hold::Opened, settings::mode::Mode};
 
 use super::{
-    Detail, Id, Scene, Severity, healthy, only,
+    Detail, Id, Scenario, Severity, healthy, only,
     pods::{QUIT_ACCEPTED, app, job, proxy, released},
     troubles,
 };
@@ -14,7 +14,7 @@ fn endpoint_that_is_off() {
     let sql = |args: Value| {
         let image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
         let proxy = proxy("cloud-sql-proxy", image, json!({"args": args}));
-        Scene::new(job(&[app(json!({})), proxy]))
+        Scenario::new(job(&[app(json!({})), proxy]))
             .running("app", 60)
             .running("cloud-sql-proxy", 59)
     };
@@ -43,11 +43,11 @@ fn endpoint_that_is_off() {
             "cr.l5d.io/linkerd/proxy:edge-25.8.1",
             json!({}),
         );
-        let scene = Scene::new(job(&[app(json!({})), proxy])).running("linkerd-proxy", 300);
-        let scene = scene.ended("app", 290, 250, 0);
-        annotations
-            .iter()
-            .fold(scene, |scene, (key, value)| scene.annotation(key, value))
+        let scenario = Scenario::new(job(&[app(json!({})), proxy])).running("linkerd-proxy", 300);
+        let scenario = scenario.ended("app", 290, 250, 0);
+        annotations.iter().fold(scenario, |scenario, (key, value)| {
+            scenario.annotation(key, value)
+        })
     };
     let key = "config.linkerd.io/proxy-admin-shutdown";
     let stuck = linkerd(&[]);
@@ -73,12 +73,12 @@ fn endpoint_that_is_off() {
 }
 
 #[test]
-fn exit_code_that_spoils_a_job() {
-    let scene = healthy()
+fn exit_code_that_fails_a_job() {
+    let scenario = healthy()
         .ended("app", 50, 10, 0)
         .ended("istio-proxy", 51, 9, 143);
     let finding = only(
-        &scene,
+        &scenario,
         Id::ExitCodeSpoils,
         &["143", "Never", "backoffLimit", "Job"],
     );

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use usher_core::recipe::Version;
 
 use super::{
-    Id, OnTerm, Scene, Severity, healthy, only,
+    Id, OnTerm, Scenario, Severity, healthy, only,
     pods::{app, istio, job, proxy},
     troubles,
 };
@@ -13,22 +13,22 @@ use super::{
 fn port_with_a_misleading_name() {
     let ports =
         |name: &str, number: u16| json!({"ports": [{"name": name, "containerPort": number}]});
-    let scene = |ports: Value| {
-        let scene = Scene::new(job(&[app(ports), istio(json!({}))]));
-        scene.running("app", 60).running("istio-proxy", 59)
+    let scenario = |ports: Value| {
+        let scenario = Scenario::new(job(&[app(ports), istio(json!({}))]));
+        scenario.running("app", 60).running("istio-proxy", 59)
     };
     only(
-        &scene(ports("web-http", 8080)),
+        &scenario(ports("web-http", 8080)),
         Id::PortName,
         &["http-web", "not on the node"],
     );
     only(
-        &scene(ports("http-db", 3306)),
+        &scenario(ports("http-db", 3306)),
         Id::PortName,
         &["MySQL", "ports[3306].name"],
     );
-    assert_eq!(troubles(&scene(ports("http-web", 8080))), [""; 0]);
-    let outside = Scene::new(job(&[app(ports("web-http", 8080))])).running("app", 60);
+    assert_eq!(troubles(&scenario(ports("http-web", 8080))), [""; 0]);
+    let outside = Scenario::new(job(&[app(ports("web-http", 8080))])).running("app", 60);
     assert_eq!(
         troubles(&outside),
         [""; 0],
@@ -40,12 +40,12 @@ fn port_with_a_misleading_name() {
 fn probe_that_cannot_pass_the_mesh() {
     let plain =
         json!({"readinessProbe": {"httpGet": {"path": "/ok", "port": 8080}, "periodSeconds": 1}});
-    let scene = |container: Value, proxy: Value| {
-        let scene = Scene::new(job(&[app(container), istio(proxy)]));
-        scene.running("app", 60).running("istio-proxy", 59)
+    let scenario = |container: Value, proxy: Value| {
+        let scenario = Scenario::new(job(&[app(container), istio(proxy)]));
+        scenario.running("app", 60).running("istio-proxy", 59)
     };
     let key = "sidecar.istio.io/rewriteAppHTTPProbers";
-    let failing = scene(plain.clone(), json!({}))
+    let failing = scenario(plain.clone(), json!({}))
         .unready("app")
         .annotation(key, "false");
     only(
@@ -54,24 +54,24 @@ fn probe_that_cannot_pass_the_mesh() {
         &["readinessProbe.httpGet.port", "rewriteAppHTTPProbers"],
     );
     assert_eq!(
-        troubles(&scene(plain.clone(), json!({}))),
+        troubles(&scenario(plain.clone(), json!({}))),
         [""; 0],
         "it succeeds"
     );
     let ports = "traffic.sidecar.istio.io/excludeInboundPorts";
-    let excluded = scene(plain.clone(), json!({}))
+    let excluded = scenario(plain.clone(), json!({}))
         .unready("app")
         .annotation(ports, "9090, 8080");
     assert_eq!(troubles(&excluded), [""; 0], "the mesh does not see it");
-    let silent = scene(plain.clone(), json!({}))
+    let silent = scenario(plain.clone(), json!({}))
         .unready("app")
         .listening(&[9090]);
     assert_eq!(troubles(&silent), [""; 0], "no listener");
-    let young = scene(plain, json!({})).running("app", 1).unready("app");
+    let young = scenario(plain, json!({})).running("app", 1).unready("app");
     assert_eq!(troubles(&young), [""; 0], "it has had no time");
     let copied =
         json!({"livenessProbe": {"httpGet": {"path": "/app-health/app/livez", "port": 15020}}});
-    let copy = scene(copied.clone(), json!({})).killed("app", 137);
+    let copy = scenario(copied.clone(), json!({})).killed("app", 137);
     only(
         &copy,
         Id::ProbeLost,
@@ -79,12 +79,12 @@ fn probe_that_cannot_pass_the_mesh() {
     );
     let known = json!({"env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{\"/app-health/app/livez\":{}}"}]});
     assert_eq!(
-        troubles(&scene(copied, known).killed("app", 137)),
+        troubles(&scenario(copied, known).killed("app", 137)),
         [""; 0],
         "the app itself fails it"
     );
     let exec = json!({"readinessProbe": {"exec": {"command": ["false"]}}});
-    assert_eq!(troubles(&scene(exec, json!({})).unready("app")), [""; 0]);
+    assert_eq!(troubles(&scenario(exec, json!({})).unready("app")), [""; 0]);
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn sidecar_below_a_shell() {
 
 #[test]
 fn proxy_that_waits_for_a_cloud() {
-    let scene = healthy().connecting(1337, [169, 254, 169, 254]);
+    let scenario = healthy().connecting(1337, [169, 254, 169, 254]);
     only(
-        &scene,
+        &scenario,
         Id::MetadataWait,
         &["CLOUD_PLATFORM", "SYN_SENT", "absent"],
     );
@@ -151,33 +151,33 @@ fn proxy_that_waits_for_a_cloud() {
 
 #[test]
 fn native_sidecar_that_is_possible() {
-    let scene = |kubelet: u32, image: &str| {
+    let scenario = |kubelet: u32, image: &str| {
         let image = format!("docker.io/istio/proxyv2:{image}");
         let proxy = proxy("istio-proxy", &image, json!({"args": ["proxy", "sidecar"]}));
-        let scene = Scene::new(job(&[app(json!({})), proxy]));
-        let scene = scene.running("app", 60).running("istio-proxy", 59);
-        scene.kubelet(Version {
+        let scenario = Scenario::new(job(&[app(json!({})), proxy]));
+        let scenario = scenario.running("app", 60).running("istio-proxy", 59);
+        scenario.kubelet(Version {
             major: 1,
             minor: kubelet,
         })
     };
-    let ids = |scene: &Scene| {
-        let findings = scene.explain().findings;
+    let ids = |scenario: &Scenario| {
+        let findings = scenario.explain().findings;
         let all: Vec<(Id, Severity)> = findings.iter().map(|one| (one.id, one.severity)).collect();
         all
     };
     let hint = [(Id::NativePossible, Severity::Hint)];
-    assert_eq!(ids(&scene(33, "1.27.0")), hint);
-    assert_eq!(ids(&scene(29, "1.20.1-distroless")), hint);
+    assert_eq!(ids(&scenario(33, "1.27.0")), hint);
+    assert_eq!(ids(&scenario(29, "1.20.1-distroless")), hint);
     for (kubelet, image) in [(28, "1.27.0"), (33, "1.18.2"), (33, "latest")] {
-        assert_eq!(ids(&scene(kubelet, image)), [], "{kubelet} {image}");
+        assert_eq!(ids(&scenario(kubelet, image)), [], "{kubelet} {image}");
     }
-    let mut other = scene(33, "1.27.0");
+    let mut other = scenario(33, "1.27.0");
     other.seen.kubelet = None;
     assert_eq!(ids(&other), []);
     other.seen.native_elsewhere = Some("shop/other".to_owned());
     assert_eq!(ids(&other), hint);
-    let opted_out = scene(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
+    let opted_out = scenario(33, "1.27.0").annotation("sidecar.istio.io/nativeSidecar", "false");
     assert!(opted_out.explain().findings[0].remedy.contains("remove it"));
     assert!(opted_out.explain().verdict.healthy, "a hint is no trouble");
 }

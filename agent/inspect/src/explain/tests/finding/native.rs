@@ -4,29 +4,29 @@ use serde_json::json;
 use usher_core::recipe::Version;
 
 use super::{
-    Scene, healthy,
+    Scenario, healthy,
     pods::{app, job, native, proxy},
 };
 
 #[test]
-fn native_sidecar_is_offered_to_pods_that_can_still_use_it() {
-    let kubelet = |scene: Scene| {
-        scene.kubelet(Version {
+fn native_sidecar_is_recommended_only_where_it_is_possible() {
+    let kubelet = |scenario: Scenario| {
+        scenario.kubelet(Version {
             major: 1,
             minor: 33,
         })
     };
-    let native = Scene::new(native(&[app(json!({}))]));
+    let native = Scenario::new(native(&[app(json!({}))]));
     let native = native.running("istio-proxy", 60).running("app", 50);
     let tagged = |tag: &str| {
         let image = format!("docker.io/istio/proxyv2:{tag}");
         let proxy = proxy("istio-proxy", &image, json!({}));
-        let scene = Scene::new(job(&[app(json!({})), proxy]));
-        scene.running("app", 60).running("istio-proxy", 59)
+        let scenario = Scenario::new(job(&[app(json!({})), proxy]));
+        scenario.running("app", 60).running("istio-proxy", 59)
     };
     let by_istiod = "kubectl -n istio-system set env deployment/istiod ENABLE_NATIVE_SIDECARS=true";
     let by_annotation = "metadata:\n  annotations:\n    sidecar.istio.io/nativeSidecar: \"true\"";
-    for (scene, how) in [
+    for (scenario, how) in [
         (tagged("1.18.7"), None),
         (tagged("1.19.0"), Some(by_istiod)),
         (tagged("1.23.4"), Some(by_istiod)),
@@ -34,8 +34,8 @@ fn native_sidecar_is_offered_to_pods_that_can_still_use_it() {
         (native, None),
         (healthy().reason("Failed", "Evicted"), None),
     ] {
-        let findings = kubelet(scene.clone()).explain().findings;
+        let findings = kubelet(scenario.clone()).explain().findings;
         let found = findings.first().map(|one| &one.how[..]);
-        assert_eq!(found, how, "{}", scene.pod);
+        assert_eq!(found, how, "{}", scenario.pod);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Id, Scene,
+    Id, Scenario,
     pods::{app, istio, job},
 };
 use crate::explain::{facts::Container, finding::own_hold::waits};
@@ -41,9 +41,9 @@ fn evidence_of_a_lost_hook() {
     let long = |letters: usize| format!("{wanted}\n{:#<1$}", "", letters - wanted.len() - 1);
     let other = json!({"lifecycle": {"postStart": {"exec": {"command": ["date"]}}}});
     let evidence_of = |containers: &[Value], config: &str| {
-        let scene = Scene::new(job(containers)).annotation("proxy.istio.io/config", config);
-        let scene = scene.running("app", 60).running("istio-proxy", 60);
-        let findings = scene.explain().findings;
+        let scenario = Scenario::new(job(containers)).annotation("proxy.istio.io/config", config);
+        let scenario = scenario.running("app", 60).running("istio-proxy", 60);
+        let findings = scenario.explain().findings;
         let lost = findings.into_iter().find(|one| one.id == Id::HoldLost);
         let evidence = lost.unwrap().evidence.into_iter();
         evidence

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Finding, Id, Scene,
+    Finding, Id, Scenario,
     pods::{app, istio, job},
     troubles,
 };
@@ -13,17 +13,17 @@ fn http() -> Value {
 }
 
 /// An app with these probes next to Istio's proxy, which has not rewritten them.
-fn scene(probes: Value) -> Scene {
-    let scene = Scene::new(job(&[app(probes), istio(json!({}))]));
-    scene.running("app", 60).running("istio-proxy", 59)
+fn scenario(probes: Value) -> Scenario {
+    let scenario = Scenario::new(job(&[app(probes), istio(json!({}))]));
+    scenario.running("app", 60).running("istio-proxy", 59)
 }
 
 /// The same pod after the app ended with this code. The kubelet delays the restart.
-fn backs_off(probes: Value, code: i32) -> Scene {
-    let mut scene = scene(probes).killed("app", code);
-    scene.pod["status"]["containerStatuses"][0]["state"] =
+fn backs_off(probes: Value, code: i32) -> Scenario {
+    let mut scenario = scenario(probes).killed("app", code);
+    scenario.pod["status"]["containerStatuses"][0]["state"] =
         json!({"waiting": {"reason": "CrashLoopBackOff"}});
-    scene.unready("app")
+    scenario.unready("app")
 }
 
 #[test]
@@ -32,17 +32,17 @@ fn probe_that_has_had_its_time() {
     let ready = || json!({"readinessProbe": http()});
     let starting =
         json!({"startupProbe": {"exec": {"command": ["false"]}}, "readinessProbe": http()});
-    let again = |code| scene(live()).killed("app", code);
+    let again = |code| scenario(live()).killed("app", code);
     // The kubelet also reports 137 for a container that it lost, and counts no restart while it deletes the pod.
     let mut lost = again(137);
     lost.pod["status"]["containerStatuses"][0]["restartCount"] = json!(0);
     let lost_probe = ["probe-lost"].as_slice();
     #[rustfmt::skip]
     let table = [
-        ("ready", scene(live()), [].as_slice()),
-        ("unready", scene(live()).unready("app"), lost_probe),
-        ("unready for two periods", scene(live()).running("app", 10).unready("app"), lost_probe),
-        ("unready for less", scene(live()).running("app", 9).unready("app"), &[]),
+        ("ready", scenario(live()), [].as_slice()),
+        ("unready", scenario(live()).unready("app"), lost_probe),
+        ("unready for two periods", scenario(live()).running("app", 10).unready("app"), lost_probe),
+        ("unready for less", scenario(live()).running("app", 9).unready("app"), &[]),
         ("killed by SIGKILL", again(137), lost_probe),
         ("killed by SIGTERM", again(143), lost_probe),
         ("failed by itself", again(1), &[]),
@@ -50,19 +50,19 @@ fn probe_that_has_had_its_time() {
         ("killed, to be started", backs_off(live(), 137), lost_probe),
         ("failed, to be started", backs_off(live(), 1), &[]),
         ("not killed by readiness", backs_off(ready(), 137), &[]),
-        ("killed by something else, ready again", scene(ready()).killed("app", 137), &[]),
-        ("readiness not probed yet", scene(starting).unready("app"), &[]),
+        ("killed by something else, ready again", scenario(ready()).killed("app", 137), &[]),
+        ("readiness not probed yet", scenario(starting).unready("app"), &[]),
     ];
-    for (what, scene, expected) in table {
-        let lost: Vec<&str> = troubles(&scene);
+    for (what, scenario, expected) in table {
+        let lost: Vec<&str> = troubles(&scenario);
         assert_eq!(lost, expected, "{what}");
     }
 }
 
 #[test]
 fn text_of_a_failing_probe() {
-    let text_of = |scene: &Scene| {
-        let mut findings = scene.explain().findings.into_iter();
+    let text_of = |scenario: &Scenario| {
+        let mut findings = scenario.explain().findings.into_iter();
         let Finding {
             problem, evidence, ..
         } = findings.find(|one| one.id == Id::ProbeLost).unwrap();
@@ -71,14 +71,14 @@ fn text_of_a_failing_probe() {
     };
     let because = "fails because Istio did not rewrite it: the kubelet has no certificate for a mesh with strict mTLS";
     assert_eq!(
-        text_of(&scene(json!({"readinessProbe": http()})).unready("app")),
+        text_of(&scenario(json!({"readinessProbe": http()})).unready("app")),
         (
             format!("the readinessProbe of app {because}"),
             "status.containerStatuses[app]: ready false, since 00:09:05".to_owned()
         )
     );
     assert_eq!(
-        text_of(&scene(json!({"livenessProbe": http()})).killed("app", 137)),
+        text_of(&scenario(json!({"livenessProbe": http()})).killed("app", 137)),
         (
             format!("the livenessProbe of app {because}"),
             "status.containerStatuses[app]: restartCount 1, ready true".to_owned()

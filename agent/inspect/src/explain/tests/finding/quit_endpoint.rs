@@ -3,38 +3,38 @@
 use serde_json::{Value, json};
 
 use super::{
-    Finding, Id, Mode, Scene, Severity,
+    Finding, Id, Mode, Scenario, Severity,
     pods::{app, job, proxy},
 };
 
 const ISTIO: &str = "registry.example/istio/proxyv2:1.26.2";
 
 /// A Job's pod with a running app and sidecar.
-fn scene(name: &str, image: &str, more: Value) -> Scene {
-    let scene = Scene::new(job(&[app(json!({})), proxy(name, image, more)]));
-    scene.running("app", 60).running(name, 59)
+fn scenario(name: &str, image: &str, more: Value) -> Scenario {
+    let scenario = Scenario::new(job(&[app(json!({})), proxy(name, image, more)]));
+    scenario.running("app", 60).running(name, 59)
 }
 
-fn vault() -> Scene {
-    scene("vault-agent", "hashicorp/vault:1.17.2", json!({}))
+fn vault() -> Scenario {
+    scenario("vault-agent", "hashicorp/vault:1.17.2", json!({}))
 }
 
-fn linkerd(tag: &str, more: Value) -> Scene {
-    scene(
+fn linkerd(tag: &str, more: Value) -> Scenario {
+    scenario(
         "linkerd-proxy",
         &format!("cr.l5d.io/linkerd/proxy:{tag}"),
         more,
     )
 }
 
-fn found(scene: &Scene) -> Option<Finding> {
-    let mut findings = scene.explain().findings.into_iter();
+fn found(scenario: &Scenario) -> Option<Finding> {
+    let mut findings = scenario.explain().findings.into_iter();
     findings.find(|one| one.id == Id::QuitEndpointOff)
 }
 
 #[test]
 fn evidence_of_an_endpoint_that_is_off() {
-    let istio = |args: Value| scene("istio-proxy", ISTIO, json!({"args": args}));
+    let istio = |args: Value| scenario("istio-proxy", ISTIO, json!({"args": args}));
     let variable = |value: &str| {
         let name = "LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED";
         linkerd(
@@ -44,7 +44,7 @@ fn evidence_of_an_endpoint_that_is_off() {
     };
     let kuma = |tag: &str| {
         let image = format!("kumahq/kuma-dp:{tag}");
-        scene("kuma-sidecar", &image, json!({}))
+        scenario("kuma-sidecar", &image, json!({}))
     };
     let status_port = "status.sidecar.istio.io/port";
     let quit = "vault.hashicorp.com/agent-enable-quit";
@@ -75,36 +75,36 @@ fn evidence_of_an_endpoint_that_is_off() {
         (linkerd("1.4.2", json!({})), by_default),
         (linkerd("edge-25.8.1", json!({})), by_default),
     ];
-    for (scene, expected) in table {
-        let found = found(&scene);
+    for (scenario, expected) in table {
+        let found = found(&scenario);
         let evidence = found.map(|found| found.evidence[0].clone());
         let evidence = evidence
             .as_ref()
             .map(|one| (&one.source[..], &one.says[..]));
-        assert_eq!(evidence, expected, "{}", scene.pod);
+        assert_eq!(evidence, expected, "{}", scenario.pod);
     }
 }
 
 #[test]
-fn what_is_left_is_offered_where_usher_does_not_do_it_yet() {
+fn remaining_fixes_are_listed_when_usher_does_not_act() {
     let on = "Enable the endpoint by the pod's annotation.";
     let or_usher = "Enable the endpoint by the pod's annotation. Or enable usher to end it by SIGTERM to vault: \
                     kubectl annotate node node-1 usher.dev/quit=enforce --overwrite";
     let mut unknown = vault();
     unknown.seen.modes = None;
-    for (scene, remedy) in [
+    for (scenario, remedy) in [
         (vault().mode(Mode::Observe), or_usher),
         (vault().mode(Mode::Off), or_usher),
         (unknown, or_usher),
         (vault().mode(Mode::Enforce), on),
     ] {
-        let found = found(&scene).unwrap();
+        let found = found(&scenario).unwrap();
         assert_eq!(found.severity, Severity::Hint);
         assert_eq!(
             found.problem,
             "sidecar vault-agent has no quit endpoint (POST /agent/v1/quit is off); SIGTERM to vault remains"
         );
-        assert_eq!(found.remedy, remedy, "{:?}", scene.seen.modes);
+        assert_eq!(found.remedy, remedy, "{:?}", scenario.seen.modes);
         assert_eq!(
             found.how,
             "metadata:\n  annotations:\n    vault.hashicorp.com/agent-enable-quit: \"true\""

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Id, Scene, healthy};
+use super::{Finding, Id, Scenario, healthy};
 
-fn found(scene: &Scene, id: Id) -> Option<Finding> {
-    let findings = scene.explain().findings;
+fn found(scenario: &Scenario, id: Id) -> Option<Finding> {
+    let findings = scenario.explain().findings;
     findings.into_iter().find(|one| one.id == id)
 }
 
 #[track_caller]
-fn assert_mended(scene: &Scene, id: Id, remedy: &str, how: &str) {
-    let finding = found(scene, id).unwrap();
+fn assert_fix(scenario: &Scenario, id: Id, remedy: &str, how: &str) {
+    let finding = found(scenario, id).unwrap();
     assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
 }
 
 #[test]
-fn exit_code_is_mended_where_it_comes_from() {
+fn exit_code_fix_changes_its_source() {
     let signal = (
         "A signal ended the sidecar. Enable usher to terminate it by request, which ends it with exit code 0.",
         "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
@@ -35,11 +35,11 @@ fn exit_code_is_mended_where_it_comes_from() {
         (143, "Error", signal),
         (1, "Error", log),
     ] {
-        let mut scene = healthy().ended("app", 50, 10, 0);
-        scene = scene.ended("istio-proxy", 51, 9, code);
-        let state: &mut Value = &mut scene.pod["status"]["containerStatuses"][1]["state"];
+        let mut scenario = healthy().ended("app", 50, 10, 0);
+        scenario = scenario.ended("istio-proxy", 51, 9, code);
+        let state: &mut Value = &mut scenario.pod["status"]["containerStatuses"][1]["state"];
         state["terminated"]["reason"] = json!(reason);
-        assert_mended(&scene, Id::ExitCodeSpoils, remedy, how);
+        assert_fix(&scenario, Id::ExitCodeSpoils, remedy, how);
     }
 }
 
@@ -53,10 +53,10 @@ fn deadline_is_near_when_a_fifth_is_left() {
 }
 
 #[test]
-fn deadline_is_mended_by_time_where_no_sidecar_is_what_is_waited_for() {
+fn deadline_fix_is_a_longer_deadline_without_a_waiting_sidecar() {
     let time = "Raise activeDeadlineSeconds, or find what delays the pod.";
-    let mended = |scene: &Scene, remedy: &str, how: &str| {
-        assert_mended(scene, Id::DeadlineNear, remedy, how);
+    let mended = |scenario: &Scenario, remedy: &str, how: &str| {
+        assert_fix(scenario, Id::DeadlineNear, remedy, how);
     };
     let twice = |seconds: u64| format!("spec:\n  activeDeadlineSeconds: {seconds}");
     mended(&healthy().deadline(65), time, &twice(130));

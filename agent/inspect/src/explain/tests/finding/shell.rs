@@ -3,24 +3,24 @@
 use serde_json::json;
 
 use super::{
-    Id, OnTerm, Scene, Severity, healthy,
+    Id, OnTerm, Scenario, Severity, healthy,
     pods::{app, job, proxy},
     troubles,
 };
 
 #[test]
-fn shell_is_grave_where_only_a_signal_to_it_is_left() {
+fn shell_is_an_error_when_only_a_signal_remains() {
     let sql = || {
         let image = "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.27.0";
         let proxy = proxy("sql", image, json!({"args": ["--exit-zero-on-sigterm"]}));
-        Scene::new(job(&[app(json!({})), proxy]))
+        Scenario::new(job(&[app(json!({})), proxy]))
             .running("app", 60)
             .running("sql", 59)
     };
-    let below = |scene: Scene, name: &str| {
-        scene.process(name, 1, "sh", &["/bin/sh", "-c", "a && b"], OnTerm::Default)
+    let below = |scenario: Scenario, name: &str| {
+        scenario.process(name, 1, "sh", &["/bin/sh", "-c", "a && b"], OnTerm::Default)
     };
-    for (scene, severity) in [
+    for (scenario, severity) in [
         (below(sql(), "sql"), Severity::Warning),
         (below(sql().ended("app", 60, 1, 0), "sql"), Severity::Error),
         // A request can end Istio's proxy.
@@ -29,7 +29,7 @@ fn shell_is_grave_where_only_a_signal_to_it_is_left() {
             Severity::Warning,
         ),
     ] {
-        let findings = scene.explain().findings;
+        let findings = scenario.explain().findings;
         let found = findings
             .iter()
             .find(|one| one.id == Id::ShellIsPid1)
@@ -39,7 +39,7 @@ fn shell_is_grave_where_only_a_signal_to_it_is_left() {
 }
 
 #[test]
-fn shell_is_known_by_its_name_or_by_what_runs_it() {
+fn shell_is_recognized_by_name_or_command() {
     #[rustfmt::skip]
     let table = [
         // The kernel names a script's process by the script.
@@ -49,9 +49,9 @@ fn shell_is_known_by_its_name_or_by_what_runs_it() {
         ("pilot-agent", ["pilot-agent", "proxy"], false),
     ];
     for (name, words, is_shell) in table {
-        let scene = healthy().process("istio-proxy", 1, name, &words, OnTerm::Default);
+        let scenario = healthy().process("istio-proxy", 1, name, &words, OnTerm::Default);
         assert_eq!(
-            troubles(&scene).contains(&"shell-is-pid-1"),
+            troubles(&scenario).contains(&"shell-is-pid-1"),
             is_shell,
             "{name}"
         );

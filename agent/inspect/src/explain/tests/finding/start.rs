@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 use usher_core::hold::Opened;
 
 use super::{
-    Id, Scene, healthy, only,
+    Id, Scenario, healthy, only,
     pods::{ARMED, app, istio, job, released, would_hold},
     troubles,
 };
 
 #[test]
 fn app_that_began_before_its_proxy() {
-    let scene = healthy().ended("app", 60, 59, 1).running("istio-proxy", 59);
+    let scenario = healthy().ended("app", 60, 59, 1).running("istio-proxy", 59);
     // With OnFailure the app restarts, so the sidecar must keep running.
-    let scene = scene.policy("OnFailure");
+    let scenario = scenario.policy("OnFailure");
     let finding = only(
-        &scene,
+        &scenario,
         Id::StartedBeforeProxy,
         &["exit code 1", "usher.dev/hold=enforce"],
     );
@@ -69,9 +69,9 @@ fn app_that_failed_for_another_reason() {
 #[test]
 fn connections_that_usher_saw_refused() {
     let reason = "2 connections were refused";
-    let scene = healthy().decided(58, would_hold(2), reason);
+    let scenario = healthy().decided(58, would_hold(2), reason);
     only(
-        &scene,
+        &scenario,
         Id::StartedBeforeProxy,
         &["timeline", "2 connections were refused"],
     );
@@ -91,9 +91,9 @@ fn connections_that_usher_saw_refused() {
     // A longer deadline helps a proxy that is ready now. The status of a proxy without a probe does not show that.
     let late = |probe: Value| {
         let proxy = istio(json!({"readinessProbe": probe}));
-        let scene = Scene::new(job(&[app(json!({})), proxy]));
-        let scene = scene.running("app", 60).running("istio-proxy", 59);
-        scene.decided(29, released(Opened::Deadline, 1), "1 connection had waited")
+        let scenario = Scenario::new(job(&[app(json!({})), proxy]));
+        let scenario = scenario.running("app", 60).running("istio-proxy", 59);
+        scenario.decided(29, released(Opened::Deadline, 1), "1 connection had waited")
     };
     let probe = json!({"httpGet": {"port": 15021, "path": "/healthz/ready"}});
     only(
@@ -110,13 +110,13 @@ fn istios_hold_that_is_lost() {
     let wanted = "holdApplicationUntilProxyStarts: true";
     let wait = json!({"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}});
     let other = json!({"postStart": {"exec": {"command": ["/bin/true"]}}});
-    let scene = |containers: &[Value]| {
-        let scene = Scene::new(job(containers)).annotation("proxy.istio.io/config", wanted);
-        scene.running("app", 60).running("istio-proxy", 60)
+    let scenario = |containers: &[Value]| {
+        let scenario = Scenario::new(job(containers)).annotation("proxy.istio.io/config", wanted);
+        scenario.running("app", 60).running("istio-proxy", 60)
     };
-    let good = scene(&[istio(json!({"lifecycle": wait})), app(json!({}))]);
+    let good = scenario(&[istio(json!({"lifecycle": wait})), app(json!({}))]);
     assert_eq!(troubles(&good), [""; 0]);
-    let overridden = scene(&[istio(json!({"lifecycle": other})), app(json!({}))]);
+    let overridden = scenario(&[istio(json!({"lifecycle": other})), app(json!({}))]);
     let finding = only(
         &overridden,
         Id::HoldLost,
@@ -126,7 +126,7 @@ fn istios_hold_that_is_lost() {
         finding.evidence[1].source,
         "spec.containers[0].lifecycle.postStart"
     );
-    let behind = scene(&[app(json!({})), istio(json!({"lifecycle": wait}))]);
+    let behind = scenario(&[app(json!({})), istio(json!({"lifecycle": wait}))]);
     only(&behind, Id::HoldLost, &["app comes before istio-proxy"]);
     // The app's failure is evidence of the same finding.
     let refused = overridden.policy("OnFailure").ended("app", 60, 60, 1);
@@ -141,7 +141,7 @@ fn istios_hold_that_is_lost() {
     // The mesh's own setting, as the injector records it.
     let env =
         json!([{"name": "PROXY_CONFIG", "value": "{\"holdApplicationUntilProxyStarts\":true}\n"}]);
-    let mesh = Scene::new(job(&[istio(json!({"env": env})), app(json!({}))]));
+    let mesh = Scenario::new(job(&[istio(json!({"env": env})), app(json!({}))]));
     only(
         &mesh.running("app", 60).running("istio-proxy", 60),
         Id::HoldLost,

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{Id, Mode, Scene, healthy, pods::QUIT_ACCEPTED, troubles};
+use super::{Id, Mode, Scenario, healthy, pods::QUIT_ACCEPTED, troubles};
 
 /// A pod whose app ended this many seconds ago.
-fn done(ago: u64) -> Scene {
+fn done(ago: u64) -> Scenario {
     healthy().ended("app", 60, ago, 0)
 }
 
@@ -35,17 +35,17 @@ fn sidecar_has_as_long_as_the_request_takes() {
         ("the kubelet ends it", deleted, &[]),
         ("it was ended as a whole", done(30).reason("Failed", "Evicted"), &[]),
     ];
-    for (what, scene, expected) in table {
-        assert_eq!(troubles(&scene), expected, "{what}");
+    for (what, scenario, expected) in table {
+        assert_eq!(troubles(&scenario), expected, "{what}");
     }
 }
 
 #[test]
-fn advice_goes_by_who_could_end_it() {
+fn advice_depends_on_the_possible_terminator() {
     let enforced = |agent| {
-        let mut scene = done(30).mode(Mode::Enforce);
-        scene.seen.agent = agent;
-        scene
+        let mut scenario = done(30).mode(Mode::Enforce);
+        scenario.seen.agent = agent;
+        scenario
     };
     #[rustfmt::skip]
     let table = [
@@ -53,8 +53,8 @@ fn advice_goes_by_who_could_end_it() {
         (enforced(true), "Find why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
         (enforced(false), "The usher agent does not reply on this node: check that it runs.", "kubectl -n usher get pods -o wide"),
     ];
-    for (scene, remedy, how) in table {
-        let finding = &scene.explain().findings[0];
+    for (scenario, remedy, how) in table {
+        let finding = &scenario.explain().findings[0];
         assert_eq!(finding.id, Id::SidecarStays);
         assert_eq!(
             finding.problem,

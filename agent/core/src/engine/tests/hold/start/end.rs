@@ -52,7 +52,7 @@ fn a_probe_limits_the_hold_and_is_reported_first() {
 }
 
 #[test]
-fn what_lets_a_start_go_before_the_sidecar_is_ready() {
+fn reasons_to_release_a_start_before_readiness() {
     type Change = fn(&mut Stage);
     let cases: [(&str, Change); 5] = [
         ("the sidecar is not ready at the deadline", |stage| {
@@ -112,7 +112,7 @@ fn start_whose_container_ends() {
 }
 
 #[test]
-fn holder_that_ends() {
+fn start_is_released_when_the_holder_exits() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     stage.pass(seconds(2));
@@ -170,7 +170,7 @@ fn node_that_cannot_hold_starts_for_a_while() {
 }
 
 #[test]
-fn pod_that_goes_takes_its_starts_with_it() {
+fn removed_pod_drops_its_held_starts() {
     let mut stage = held(Mode::Enforce, asked_for(istio()));
     stage.start_held();
     stage.send(Event::PodGone(uid()));

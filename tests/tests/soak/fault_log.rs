@@ -29,9 +29,9 @@ impl Trouble {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Weather(Mutex<Vec<Trouble>>);
+pub(crate) struct FaultLog(Mutex<Vec<Trouble>>);
 
-impl Weather {
+impl FaultLog {
     /// Records the start of a fault, and returns its number.
     pub(crate) fn begin(&self, fault: Fault) -> usize {
         let mut all = self.all();

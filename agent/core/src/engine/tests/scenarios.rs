@@ -47,7 +47,7 @@ fn the_sidecars_of_a_finished_pod_are_terminated() {
 }
 
 #[test]
-fn the_end_may_overtake_the_answer() {
+fn sidecar_exit_may_precede_the_reply() {
     let mut stage = never();
     stage.run_all();
     stage.exit("a", 3);
@@ -63,7 +63,7 @@ fn the_end_may_overtake_the_answer() {
 }
 
 #[test]
-fn observe_says_what_enforce_does() {
+fn observe_reports_the_actions_of_enforce() {
     let mut stage = Stage::new(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
     stage.run_all();
     stage.exit("a", 0);
@@ -78,7 +78,7 @@ fn observe_says_what_enforce_does() {
 }
 
 #[test]
-fn on_failure_lives_through_restarts() {
+fn on_failure_waits_for_the_last_restart() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
     stage.run_all();
     stage.exit("a", 1);
@@ -92,7 +92,7 @@ fn on_failure_lives_through_restarts() {
 }
 
 #[test]
-fn always_is_never_finished() {
+fn pod_with_restart_policy_always_never_finishes() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.run_all();
     stage.exit("a", 0);
@@ -144,7 +144,7 @@ fn the_app_may_end_before_the_sidecar_exists() {
 }
 
 #[test]
-fn a_life_too_short_for_a_name() {
+fn app_that_exits_before_it_is_named() {
     let mut stage = never();
     stage.pass(Duration::from_secs(10));
     stage.send(Event::PodAppeared(uid()));
@@ -214,7 +214,7 @@ fn no_version_is_queried_on_the_host_network() {
 
 /// A sidecar that exits during its version query never replies. The agent queries its next run.
 #[test]
-fn the_next_run_is_asked_for_its_version() {
+fn version_is_queried_again_after_a_restart() {
     let mut spec = pod(RestartPolicy::OnFailure, &["app"]);
     spec.containers[1].image = "istio/proxyv2:latest".to_owned();
     let mut stage = Stage::new(Mode::Enforce, spec);

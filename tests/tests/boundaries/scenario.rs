@@ -61,7 +61,7 @@ pub(crate) const STEPS: [Step; 7] = [
 ];
 
 /// A node with two pods. The pods are dropped before their node.
-pub(crate) struct Scene {
+pub(crate) struct Scenario {
     pub(crate) held: RefCell<Option<Pod>>,
     pub(crate) plain: RefCell<Option<Pod>>,
     order: RefCell<Option<Child>>,
@@ -75,7 +75,7 @@ pub(crate) struct Scene {
     pub(crate) node: Node,
 }
 
-impl Scene {
+impl Scenario {
     pub(crate) fn set(place: &str) -> Self {
         let node = Node::with_bundles();
         // The agent has the mode before it reads from the API server, and receives it again from there.
@@ -131,9 +131,9 @@ impl Scene {
                     held.signal(OTHER, Signal::SIGKILL);
                     held.ended(OTHER);
                 }
-                held.tell(DAPR, "listen");
+                held.send_line(DAPR, "listen");
             }
-            Step::Ready => held.tell(PROXY, "listen"),
+            Step::Ready => held.send_line(PROXY, "listen"),
             Step::Finish => {
                 held.finish(APP, 0);
                 self.of_plain(|plain| plain.finish(APP, 0));
@@ -211,7 +211,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Scenario {
     fn drop(&mut self) {
         if let Some(order) = self.order.borrow_mut().as_mut() {
             drop(order.kill());

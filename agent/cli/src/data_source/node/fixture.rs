@@ -16,13 +16,13 @@ pub(crate) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 /// The UID of a pod that was created later.
 pub(crate) const OTHER: &str = "1d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     folder: TempDir,
     pub(crate) node: Node,
     pub(crate) target: Target,
 }
 
-impl Scene {
+impl Fixture {
     /// A pod with these processes in its app container; the first one is the init process.
     pub(crate) fn new(pids: &[i32]) -> Self {
         #[derive(Parser)]

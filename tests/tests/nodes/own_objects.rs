@@ -10,7 +10,7 @@ use crate::rig::{NAMESPACE, Rig, log};
 const ACCOUNT: &str = "system:serviceaccount:usher:usher";
 const NODE_OF_TOKEN: &str = "authentication.kubernetes.io/node-name";
 
-pub(crate) fn each_agent_asks_for_its_own_node_and_pods(rig: &Rig) {
+pub(crate) fn each_agent_requests_only_its_own_node_and_pods(rig: &Rig) {
     let asked = requests(rig);
     for (node, other) in [(0, 1), (1, 0)].map(|(a, b)| (&rig.nodes[a], &rig.nodes[b])) {
         let mine = &asked[node.name()];
@@ -32,7 +32,7 @@ pub(crate) fn each_agent_asks_for_its_own_node_and_pods(rig: &Rig) {
                 "pods are the kubelet's to tell: {uri}"
             );
         }
-        knows_no_pod_of(rig, node, other);
+        lists_no_pod_of(rig, node, other);
     }
 }
 
@@ -65,7 +65,7 @@ fn is_own(node: &Member, uri: &str) -> bool {
 }
 
 /// The names of the Jobs of this test end with the index of the node.
-fn knows_no_pod_of(rig: &Rig, node: &Member, other: &Member) {
+fn lists_no_pod_of(rig: &Rig, node: &Member, other: &Member) {
     let args = ["-n", NAMESPACE, "get", "pods"];
     let pods = rig.cluster.kubectl_json(&args).unwrap();
     let pods = pods["items"].as_array().unwrap();

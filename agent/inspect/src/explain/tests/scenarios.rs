@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use usher_core::{decision::timeline::Entry, settings::mode::Mode};
 
 use super::{
-    pods::{NOW_MS, Scene, UID, job, time},
+    pods::{NOW_MS, Scenario, UID, job, time},
     troubles,
 };
 use crate::explain::{Attempts, SeenModes};
@@ -20,7 +20,7 @@ use crate::explain::{Attempts, SeenModes};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pod {
-    scene: String,
+    scenario: String,
     /// The issue or the chart with such a pod, or the page that describes its state.
     #[serde(rename = "source")]
     _source: String,
@@ -117,7 +117,7 @@ fn status(container: &mut Map<String, Value>) -> Option<Value> {
 }
 
 impl Pod {
-    fn scene(&self) -> Scene {
+    fn scenario(&self) -> Scenario {
         let mut pod = job(&[]);
         for (specs, statuses, containers) in [
             ("initContainers", "initContainerStatuses", &self.init),
@@ -144,21 +144,21 @@ impl Pod {
         if let Some(deadline) = self.deadline {
             pod["spec"]["activeDeadlineSeconds"] = json!(deadline);
         }
-        let mut scene = Scene::new(pod);
+        let mut scenario = Scenario::new(pod);
         let mode: Mode = self.mode.as_deref().unwrap_or("enforce").parse().unwrap();
-        scene.seen.modes = Some(SeenModes {
+        scenario.seen.modes = Some(SeenModes {
             quit: mode,
             hold: mode,
             ..SeenModes::default()
         });
-        scene.seen.agent = true;
-        scene.seen.attempts = self.attempts.map(|(all, failed)| Attempts { all, failed });
-        scene.seen.redirect.clone_from(&self.redirect);
-        let scene = match &self.listens {
-            Some(ports) => scene.listening(ports),
-            None => scene,
+        scenario.seen.agent = true;
+        scenario.seen.attempts = self.attempts.map(|(all, failed)| Attempts { all, failed });
+        scenario.seen.redirect.clone_from(&self.redirect);
+        let scenario = match &self.listens {
+            Some(ports) => scenario.listening(ports),
+            None => scenario,
         };
-        self.timeline.iter().fold(scene, |mut scene, entry| {
+        self.timeline.iter().fold(scenario, |mut scenario, entry| {
             let mut entry = entry.clone();
             let ago = entry.remove("ago").and_then(|ago| ago.as_u64()).unwrap();
             entry.insert("at_ms".to_owned(), json!(NOW_MS - ago * 1000));
@@ -166,8 +166,8 @@ impl Pod {
             entry.insert("pod".to_owned(), json!("shop/report"));
             entry.entry("reason").or_insert_with(|| json!("a reason"));
             let entry: Entry = serde_json::from_value(Value::Object(entry)).unwrap();
-            scene.seen.timeline.get_or_insert_default().push(entry);
-            scene
+            scenario.seen.timeline.get_or_insert_default().push(entry);
+            scenario
         })
     }
 }
@@ -188,10 +188,10 @@ fn all_are(healthy: bool, table: &str, at_least: usize) {
 
 /// The errors in the explanation of a pod.
 fn wrong(pod: &Pod, healthy: bool) -> Option<String> {
-    let scene = pod.scene();
-    let explanation = scene.explain();
+    let scenario = pod.scenario();
+    let explanation = scenario.explain();
     let (verdict, findings) = (&explanation.verdict, &explanation.findings);
-    let found = troubles(&scene);
+    let found = troubles(&scenario);
     let text = format!("{verdict:?} {findings:#?}");
     let missing: Vec<&String> = pod
         .says
@@ -210,29 +210,29 @@ fn wrong(pod: &Pod, healthy: bool) -> Option<String> {
     (!is_right).then(|| {
         format!(
             "{}: expected {:?}, found {found:?}, missing {missing:?}, surplus {surplus:?}\n{text}",
-            pod.scene, pod.findings
+            pod.scenario, pod.findings
         )
     })
 }
 
 #[test]
 fn broken_pods_are_unhealthy_with_their_cause() {
-    all_are(false, include_str!("scenes/broken.yaml"), 60);
+    all_are(false, include_str!("scenarios/broken.yaml"), 60);
 }
 
 #[test]
 fn healthy_pods_are_healthy() {
-    all_are(true, include_str!("scenes/healthy.yaml"), 40);
+    all_are(true, include_str!("scenarios/healthy.yaml"), 40);
 }
 
 #[test]
-fn scenes_have_names_of_their_own() {
+fn scenario_names_are_unique() {
     let tables = [
-        include_str!("scenes/broken.yaml"),
-        include_str!("scenes/healthy.yaml"),
+        include_str!("scenarios/broken.yaml"),
+        include_str!("scenarios/healthy.yaml"),
     ];
     let pods = tables.map(|table| serde_saphyr::from_str::<Vec<Pod>>(table).unwrap());
-    let mut names: Vec<&str> = pods.iter().flatten().map(|pod| &pod.scene[..]).collect();
+    let mut names: Vec<&str> = pods.iter().flatten().map(|pod| &pod.scenario[..]).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
 }

@@ -7,7 +7,7 @@ use usher_tests::synthetic::wire::{Effect, Listen, Manner, Program, Reaction};
 use usher_tests::synthetic::{ContainerSpec, spec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Guest {
+pub(crate) enum Sidecar {
     Istio,
     /// Istio 1.20, which drains.
     IstioOld,
@@ -46,7 +46,7 @@ pub(crate) enum Temper {
     Stays,
 }
 
-impl Guest {
+impl Sidecar {
     pub(crate) const fn temper(self) -> Temper {
         match self {
             Self::IstioDeaf | Self::IstioReturning => Temper::Stays,

@@ -32,9 +32,9 @@ fn a_pod_that_is_gone_has_its_decisions() {
 }
 
 #[test]
-fn moments_count_from_the_first_one() {
-    let scene = healthy().ended("app", 60, 30, 0);
-    let timeline = scene
+fn times_are_relative_to_the_first_event() {
+    let scenario = healthy().ended("app", 60, 30, 0);
+    let timeline = scenario
         .decided(29, Detail::WouldQuit, "observe mode")
         .explain()
         .timeline;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use usher_tests::synthetic::wire::{Capture, Client};
 use usher_tests::synthetic::{ContainerSpec, PodSpec, RestartPolicy, RestartRule};
 
-use crate::guest::Guest;
+use crate::sidecar::Sidecar;
 
 /// The exit code of a killed container.
 pub(crate) const KILLED: u8 = 137;
@@ -15,18 +15,18 @@ pub(crate) const EXCLUDED: &str = "left";
 const FAR: &str = "10.7.7.7:8080";
 
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
+pub(crate) struct PodPlan {
     /// Unique in a run.
     pub(crate) name: String,
     /// The time of its creation, relative to the start of its round.
     pub(crate) at: Duration,
     pub(crate) policy: RestartPolicy,
     pub(crate) apps: Vec<App>,
-    pub(crate) guests: Vec<Guest>,
+    pub(crate) sidecars: Vec<Sidecar>,
     /// The delay between the creation of its apps and of its sidecars.
-    pub(crate) guests_late: Option<Duration>,
+    pub(crate) sidecar_delay: Option<Duration>,
     /// Its variation.
-    pub(crate) twist: Twist,
+    pub(crate) variation: Variation,
     /// The hold of its first app's first connection.
     pub(crate) hold: Option<Hold>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct App {
 
 /// The variation of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Twist {
+pub(crate) enum Variation {
     None,
     /// `usher.dev/quit: "false"`
     OptedOut,
@@ -73,19 +73,19 @@ pub(crate) struct Hold {
     pub(crate) ready: Option<Duration>,
 }
 
-impl Story {
+impl PodPlan {
     pub(crate) fn spec(&self) -> PodSpec {
         let mut spec = PodSpec::new(&self.name).policy(self.policy);
         spec.namespace = self.namespace().to_owned();
         for (number, app) in self.apps.iter().enumerate() {
             spec = spec.with(self.app(number, app));
         }
-        for guest in &self.guests {
-            let stand_in = guest.stand_in();
+        for sidecar in &self.sidecars {
+            let stand_in = sidecar.stand_in();
             for (key, value) in stand_in.annotations {
                 spec = spec.annotation(key, value);
             }
-            let late = self.guests_late.is_some();
+            let late = self.sidecar_delay.is_some();
             let container = stand_in.container;
             spec = spec.with(if late { container.later() } else { container });
         }
@@ -104,20 +104,20 @@ impl Story {
     }
 
     fn twisted(&self, spec: PodSpec) -> PodSpec {
-        match self.twist {
-            Twist::OptedOut => spec.annotation("usher.dev/quit", "false"),
-            Twist::BadAnnotations => spec
+        match self.variation {
+            Variation::OptedOut => spec.annotation("usher.dev/quit", "false"),
+            Variation::BadAnnotations => spec
                 .annotation("usher.dev/quit", "fasle")
                 .annotation("usher.dev/quit-delay", "soon"),
-            Twist::Delayed => spec.annotation("usher.dev/quit-delay", "700ms"),
-            Twist::Lingers => spec.annotation("usher.dev/linger", "true"),
-            Twist::Init => spec.init(ContainerSpec::brief_app(
+            Variation::Delayed => spec.annotation("usher.dev/quit-delay", "700ms"),
+            Variation::Lingers => spec.annotation("usher.dev/linger", "true"),
+            Variation::Init => spec.init(ContainerSpec::brief_app(
                 "init",
                 Duration::from_millis(60),
                 0,
             )),
-            Twist::SharedPids => spec.sharing_processes(),
-            Twist::HostNetwork => spec.host_network(),
+            Variation::SharedPids => spec.sharing_processes(),
+            Variation::HostNetwork => spec.host_network(),
             _ => spec,
         }
     }
@@ -136,7 +136,7 @@ impl Story {
     }
 
     pub(crate) fn namespace(&self) -> &'static str {
-        if self.twist == Twist::Excluded {
+        if self.variation == Variation::Excluded {
             EXCLUDED
         } else {
             "shop"
@@ -155,7 +155,7 @@ pub(crate) fn app_name(number: usize) -> String {
 
 /// Whether the kubelet restarts a container after this exit code
 /// ([pod lifecycle](https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy)).
-pub(crate) fn comes_back(policy: RestartPolicy, app: &App, code: u8) -> bool {
+pub(crate) fn restarts(policy: RestartPolicy, app: &App, code: u8) -> bool {
     if app.again_after == Some(code) {
         return true;
     }
@@ -170,7 +170,7 @@ pub(crate) fn comes_back(policy: RestartPolicy, app: &App, code: u8) -> bool {
 pub(crate) fn last_life(policy: RestartPolicy, app: &App) -> (usize, bool) {
     let lives = app.lives.iter().enumerate();
     for (number, (_, code)) in lives {
-        if !comes_back(policy, app, *code) {
+        if !restarts(policy, app, *code) {
             return (number, true);
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! A request goes to a port of a namespace and does not identify the
 //! listener. So the namespace must be the
-//! sidecar's own, and not one that it visits.
+//! sidecar's own, and not one that it entered later.
 
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
@@ -12,29 +12,29 @@ use crate::{SIDECAR, enforcing, finish_and_quit, finish_and_signal, is_untouched
 
 /// A running pod, and one with a sidecar that has no open port and
 /// is in the network of the first.
-fn visited(node: &Node) -> (Pod, Pod) {
+fn two_pods(node: &Node) -> (Pod, Pod) {
     let host = node.run(&PodSpec::job("host"));
     let sidecar = ContainerSpec::istio(Manner::Quit).refusing().later();
-    let guest = node.run(&PodSpec::beside_app("guest", sidecar));
-    guest.start_visitor(SIDECAR, &host);
-    guest.wait_container(SIDECAR);
-    (host, guest)
+    let moved = node.run(&PodSpec::beside_app("moved", sidecar));
+    moved.start_entering_network(SIDECAR, &host);
+    moved.wait_container(SIDECAR);
+    (host, moved)
 }
 
-fn visit(guest: &Pod) {
-    guest.tell(SIDECAR, "visit");
-    guest.wait_line(SIDECAR, "visiting");
+fn enter_network(moved: &Pod) {
+    moved.send_line(SIDECAR, "enter-network");
+    moved.wait_line(SIDECAR, "entered-network");
 }
 
 #[test]
-fn visitor_gets_no_request_at_its_hosts_port() {
+fn sidecar_in_another_network_receives_no_request() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let (host, guest) = visited(&node);
+    let (host, moved) = two_pods(&node);
     agent.wait_metric("usher_pods", "", |pods| pods > 1.5);
     crate::all_is_dealt_with(&agent, &node);
-    visit(&guest);
-    finish_and_signal(&agent, &guest);
+    enter_network(&moved);
+    finish_and_signal(&agent, &moved);
     assert!(is_untouched(&host));
     finish_and_quit(&agent, &host);
 }
@@ -42,24 +42,24 @@ fn visitor_gets_no_request_at_its_hosts_port() {
 /// A later agent cannot observe that the sidecar moved. The other processes of its pod identify its
 /// own namespace.
 #[test]
-fn agent_started_during_the_visit_sends_the_visitor_no_request() {
+fn agent_started_later_sends_no_request_into_another_network() {
     let Some(node) = enforcing() else { return };
-    let (host, guest) = visited(&node);
-    visit(&guest);
+    let (host, moved) = two_pods(&node);
+    enter_network(&moved);
     let agent = Agent::start(&node);
     crate::all_is_dealt_with(&agent, &node);
-    finish_and_signal(&agent, &guest);
+    finish_and_signal(&agent, &moved);
     assert!(is_untouched(&host));
     finish_and_quit(&agent, &host);
 }
 
 #[test]
-fn host_gets_the_request_and_its_visitor_does_not() {
+fn only_the_owner_of_a_network_receives_the_request() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let (host, guest) = visited(&node);
-    visit(&guest);
+    let (host, moved) = two_pods(&node);
+    enter_network(&moved);
     finish_and_quit(&agent, &host);
-    assert!(is_untouched(&guest));
-    finish_and_signal(&agent, &guest);
+    assert!(is_untouched(&moved));
+    finish_and_signal(&agent, &moved);
 }
