@@ -257,7 +257,13 @@ impl NodeLoop {
                 key,
                 sample: Err(error),
             } => {
-                tracing::warn!(error, uid = %key.pod, container_id = %key.id, "could not sample the traffic of an app; its stop signal is released after the least time");
+                tracing::warn!(error, uid = %key.pod, container_id = %key.id, "could not sample the traffic of a pod; a stop signal that waits for it is released after the least time");
+            }
+            Event::TrafficSampled {
+                key,
+                sample: Ok(sample),
+            } => {
+                tracing::debug!(?sample, uid = %key.pod, container_id = %key.id, "sampled the traffic of a pod");
             }
             Event::CannotHoldStarts(reason) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());

@@ -113,6 +113,7 @@ impl Starts {
                 }
             },
             event = self.holder.next() => self.holder_reported(event),
+            events = self.stops.next() => events,
         }
     }
 

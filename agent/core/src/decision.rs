@@ -202,6 +202,15 @@ pub enum Kind {
     /// In observe mode: a sidecar of a deleted pod ended before the last app.
     WouldLinger {
         ended_before: Duration,
+        /// The connections between containers of the pod that were open at its stop signal; None where they were not
+        /// counted.
+        connections: Option<u64>,
+    },
+    /// In observe mode: clients connected to an app of a deleted pod after its stop signal.
+    WouldPreStop {
+        /// How long the app ran after its stop signal.
+        ran: Duration,
+        connections: u64,
     },
     /// The stop signal of a sidecar cannot be held although the pod requests it.
     LingerUnsupported {

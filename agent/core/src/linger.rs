@@ -36,6 +36,8 @@ pub struct Stop {
     pub is_app: bool,
     /// Limit of the hold, from the moment that the signal waits.
     pub limit: Duration,
+    /// In observe mode: the signal is reported and does not wait.
+    pub is_observed: bool,
 }
 
 /// What the holder reports about the stop signal of one container.
@@ -53,6 +55,8 @@ pub enum StopResult {
     },
     /// The holder exited, and the kernel released the stop signal.
     Lost,
+    /// In observe mode: the runtime has executed a command that probably sends the stop signal.
+    Observed,
 }
 
 /// Why a stop signal no longer waits.

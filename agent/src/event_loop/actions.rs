@@ -155,8 +155,8 @@ impl NodeLoop {
     }
 
     pub(super) fn sample_traffic(&mut self, key: ContainerKey, status_ports: Vec<u16>) {
-        let living = self.discovery.living(&key);
-        let init = living.map(|living| Arc::clone(&living.init));
+        // The last sample in observe mode is made when the app has ended.
+        let init = self.discovery.init_in_pod(&key);
         let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
         let opened = match init {
             _ if !in_pod_netns => Err("it is in another network namespace than the pod".to_owned()),

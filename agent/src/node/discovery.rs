@@ -133,6 +133,21 @@ impl Discovery {
         self.living.get_mut(key)
     }
 
+    /// The init process of a container, or of another container of its pod where that has ended.
+    pub(crate) fn init_in_pod(&self, key: &ContainerKey) -> Option<Arc<Init>> {
+        let others = || {
+            let others = self.namespaces.get(&key.pod)?.iter();
+            others
+                .filter_map(|(id, _netns)| {
+                    let (pod, id) = (key.pod.clone(), id.clone());
+                    self.living.get(&ContainerKey { pod, id })
+                })
+                .find(|living| living.init.pidfd.is_alive())
+        };
+        let living = self.living.get(key).or_else(others)?;
+        Some(Arc::clone(&living.init))
+    }
+
     /// The sidecar for an attempt. The attempt consumes the prepared socket.
     pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
         let prepared = self.living.get_mut(key)?.prepared.take();

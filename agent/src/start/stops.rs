@@ -17,7 +17,7 @@ use usher_core::{
     linger::{Stop, StopResult},
     start::{News, Order},
 };
-use usher_sys::oci::runtime_state;
+use usher_sys::oci::{runtime_state, stop_commands::StopCommands};
 
 use super::holder_process::HolderProcess;
 
@@ -25,6 +25,16 @@ use super::holder_process::HolderProcess;
 pub(super) struct Stops {
     runtime_state_dirs: Vec<PathBuf>,
     armed: HashMap<ContainerId, Armed>,
+    /// In observe mode: the commands of the runtime for the containers of [`Stops::observed`].
+    commands: Option<StopCommands>,
+    observed: HashMap<ContainerId, Observed>,
+}
+
+/// A container with a stop signal that is reported and does not wait.
+#[derive(Debug)]
+struct Observed {
+    pod: PodUid,
+    name: String,
 }
 
 /// A container whose stop signal is to be held. A restarted holder receives the order again.
@@ -44,6 +54,8 @@ impl Stops {
         Self {
             runtime_state_dirs,
             armed: HashMap::new(),
+            commands: None,
+            observed: HashMap::new(),
         }
     }
 
@@ -65,7 +77,9 @@ impl Stops {
                 }
             }
         }
-        let mut events = Vec::new();
+        let (observed, stops): (Vec<Stop>, Vec<Stop>) =
+            stops.into_iter().partition(|stop| stop.is_observed);
+        let mut events = self.observe(pod, observed);
         for stop in stops {
             holder.require();
             let known = self.armed.get(&stop.id);
@@ -83,6 +97,99 @@ impl Stops {
             events.extend(self.arm(holder, &stop.id));
         }
         events
+    }
+
+    /// Observes exactly these stop signals of a pod.
+    fn observe(&mut self, pod: &PodUid, stops: Vec<Stop>) -> Vec<Event> {
+        let Self {
+            runtime_state_dirs,
+            commands,
+            observed,
+            ..
+        } = self;
+        observed.retain(|id, container| {
+            let is_wanted = container.pod != *pod || stops.iter().any(|stop| stop.id == *id);
+            // The mark ends with its directory as well.
+            if let (false, Some(commands)) = (is_wanted, &commands)
+                && let Ok(directory) = runtime_state::open_directory(runtime_state_dirs, id)
+                && let Err(error) = commands.unwatch(directory.as_fd())
+            {
+                tracing::debug!(container_id = %id, error = %chain(&error), "could not remove the mark of a runtime's state");
+            }
+            is_wanted
+        });
+        if observed.is_empty() && stops.is_empty() {
+            self.commands = None;
+        }
+        let mut events = Vec::new();
+        for stop in stops {
+            if self.observed.contains_key(&stop.id) {
+                continue;
+            }
+            match self.watch(&stop.id) {
+                Ok(()) => {
+                    tracing::debug!(container_id = %stop.id, "observes the stop signal of the container");
+                    let container = Observed {
+                        pod: pod.clone(),
+                        name: stop.container,
+                    };
+                    self.observed.insert(stop.id, container);
+                }
+                Err(reason) => {
+                    tracing::debug!(container_id = %stop.id, reason, "could not observe the stop signal of a container");
+                    events.push(Event::Stop {
+                        key: ContainerKey {
+                            pod: pod.clone(),
+                            id: stop.id,
+                        },
+                        name: stop.container,
+                        result: StopResult::Unsupported(reason),
+                    });
+                }
+            }
+        }
+        events
+    }
+
+    fn watch(&mut self, id: &ContainerId) -> Result<(), String> {
+        let directory = runtime_state::open_directory(&self.runtime_state_dirs, id)
+            .map_err(|error| chain(&error))?;
+        let commands = match self.commands.take() {
+            Some(commands) => commands,
+            None => StopCommands::open().map_err(|error| chain(&error))?,
+        };
+        let watched = commands.watch(directory.as_fd());
+        self.commands = Some(commands);
+        watched.map_err(|error| chain(&error))
+    }
+
+    /// Waits for stop signals in observe mode. The future may be dropped at any time.
+    pub(super) async fn next(&mut self) -> Vec<Event> {
+        let Some(commands) = &mut self.commands else {
+            return std::future::pending().await;
+        };
+        match commands.next().await {
+            Ok(containers) => containers
+                .into_iter()
+                .filter_map(|id| {
+                    let Observed { pod, name } = self.observed.get(&id)?;
+                    Some(Event::Stop {
+                        key: ContainerKey {
+                            pod: pod.clone(),
+                            id,
+                        },
+                        name: name.clone(),
+                        result: StopResult::Observed,
+                    })
+                })
+                .collect(),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "could not read the notifications of the runtime's commands; stop signals are not observed");
+                self.commands = None;
+                self.observed.clear();
+                Vec::new()
+            }
+        }
     }
 
     fn arm(&mut self, holder: &mut HolderProcess, id: &ContainerId) -> Option<Event> {

@@ -139,10 +139,12 @@ impl Agent {
             }
             None => "off",
         };
+        if !command.get_args().any(|flag| flag == "--log") {
+            command.args(["--log", &filter]);
+        }
         let mut process = command
             .args(["--node-name", node::NAME, "--api-server", api_server])
             .args(["--log-format", "json"])
-            .args(["--log", &filter])
             .args(["--kubelet", &node.kubelet().url()])
             .arg("--cgroup-root")
             .arg(node.cgroup_root())

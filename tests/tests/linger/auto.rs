@@ -18,7 +18,7 @@ const LEAST: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// An app that responds to requests, and closes each connection.
-fn server() -> ContainerSpec {
+pub(crate) fn server() -> ContainerSpec {
     let route = Route::any(Answer::Status(200), Effect::Stay);
     let mut listener = Listener::new(PORT, vec![route]);
     listener.place = Place::Everywhere;

@@ -10,6 +10,7 @@ mod conditions;
 mod drain;
 mod faults;
 mod network;
+mod observe;
 mod pre_stop;
 mod release;
 mod runtime;

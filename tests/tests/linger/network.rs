@@ -140,6 +140,13 @@ impl Sender {
         self.sent.load(Ordering::SeqCst)
     }
 
+    /// Returns how often it has sent when nothing is sent any more.
+    pub(crate) fn stop_and_count(self) -> u64 {
+        let sent = Arc::clone(&self.sent);
+        self.stop();
+        sent.load(Ordering::SeqCst)
+    }
+
     /// Returns when nothing is sent any more, with the time of the last request: the machine may run the thread late.
     pub(crate) fn stop(mut self) -> Instant {
         self.is_stopped.store(true, Ordering::SeqCst);

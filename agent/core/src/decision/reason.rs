@@ -166,12 +166,41 @@ impl fmt::Display for Kind {
             Self::LingerKilled => out.write_str(
                 "it did not end on its stop signal within the pod's grace period: SIGKILL",
             ),
-            Self::WouldLinger { ended_before } => write!(
-                out,
-                "it ended {} before the last app of the deleted pod; with {} its stop signal would have waited",
-                duration::elapsed(*ended_before),
-                annotation::LINGER
-            ),
+            Self::WouldLinger {
+                ended_before,
+                connections,
+            } => {
+                write!(
+                    out,
+                    "it ended {} before the last app of the deleted pod",
+                    duration::elapsed(*ended_before)
+                )?;
+                match connections {
+                    Some(1) => out.write_str(
+                        ", and 1 connection between containers of the pod was open at its stop signal",
+                    )?,
+                    Some(open) => write!(
+                        out,
+                        ", and {open} connections between containers of the pod were open at its stop signal"
+                    )?,
+                    None => {}
+                }
+                write!(
+                    out,
+                    "; with {} its stop signal would have waited",
+                    annotation::LINGER
+                )
+            }
+            Self::WouldPreStop { ran, connections } => {
+                let plural = if *connections == 1 { "" } else { "s" };
+                write!(
+                    out,
+                    "clients opened {connections} connection{plural} in the {} between its stop signal and its end; \
+                     with {} its stop signal would have waited",
+                    duration::elapsed(*ran),
+                    annotation::PRE_STOP
+                )
+            }
             Self::LingerUnsupported { reason } | Self::PreStopUnsupported { reason } => {
                 write!(out, "its stop signal cannot be held: {reason}")
             }

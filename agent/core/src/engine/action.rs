@@ -93,11 +93,11 @@ pub enum Action {
     },
     /// Stop holding the start of this container, which has ended.
     ReleaseStart { key: ContainerKey },
-    /// Hold the stop signals of these containers of a pod from now on, and release the
+    /// Hold or observe the stop signals of these containers of a pod from now on, and release the
     /// others; the results are [`crate::Event::Stop`].
     HoldStops { pod: PodUid, stops: Vec<Stop> },
-    /// Sample what clients have sent to the pod of this container, whose stop signal waits; the result is
-    /// [`crate::Event::TrafficSampled`].
+    /// Sample what clients have sent to the pod of this container, which has its stop signal or is to have it; the result
+    /// is [`crate::Event::TrafficSampled`].
     SampleTraffic {
         key: ContainerKey,
         /// Ports of the pod's sidecars that serve no clients.

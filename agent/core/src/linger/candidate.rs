@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use super::{NoLinger, limit, pre_stop, reserve};
-use crate::{plan::SHORTEST_RESERVE, pod::view::PodView, settings::overrides::PreStop};
+use super::{NoLinger, limit, longest, pre_stop, reserve};
+use crate::{
+    decision::NotApplicable,
+    plan::SHORTEST_RESERVE,
+    pod::view::PodView,
+    settings::overrides::{LingerKind, PreStop},
+};
 
 #[derive(Debug)]
 pub(super) struct Candidate<'view> {
@@ -39,4 +44,28 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
     sidecars
         .chain(apps)
         .filter(|candidate| candidate.limit != Err(NoLinger::NotRequested))
+}
+
+/// Those with stop signals that observe mode reports, whether the pod requests a hold or not.
+pub(super) fn observed(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
+    let spec = &view.spec;
+    let is_excluded = view.plan.not_ours == Some(NotApplicable::ExcludedNamespace);
+    let lingers = view.plan.tuning.linger != LingerKind::No;
+    let sidecars = view
+        .plan
+        .sidecars
+        .iter()
+        .filter(move |sidecar| lingers && longest(spec, &view.plan, sidecar).is_ok());
+    let sidecars = sidecars.map(|sidecar| (&*sidecar.name, false));
+    let names = spec.containers.iter().map(|one| one.name.as_str());
+    let apps = names
+        .filter(move |name| !is_excluded && !spec.host_network && view.plan.is_app(name))
+        .map(|name| (name, true));
+    sidecars.chain(apps).map(|(name, is_app)| Candidate {
+        name,
+        is_app,
+        is_auto: false,
+        limit: Ok(Duration::ZERO),
+        reserve: Duration::ZERO,
+    })
 }

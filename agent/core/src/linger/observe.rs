@@ -1,16 +1,22 @@
-//! Observe mode: how long before its apps a sidecar of a deleted pod ended.
+//! Observe mode: how long before its apps a sidecar of a deleted pod ended, and how many connections were open at its stop
+//! signal.
 
 use std::time::Duration;
 
 use super::{
     longest,
+    pre_stop::{inbound::Inbound, traffic::Sample},
     review::LingerReview,
-    state::{Ended, Lingers, Progress},
+    state::{Lingers, Observed, Progress},
 };
 use crate::{
-    base::{id::ContainerId, time::Timestamp},
+    base::{
+        id::{ContainerId, ContainerKey},
+        time::Timestamp,
+    },
     decision::Kind,
     engine::action::Action,
+    plan::Sidecar,
     pod::{state::runs::RunState, view::PodView},
     settings::{mode::Mode, overrides::LingerKind},
 };
@@ -19,21 +25,107 @@ use crate::{
 const NOTABLE: Duration = Duration::from_secs(1);
 
 impl LingerReview<'_> {
-    /// Records the ends of sidecars whose stop signals would have waited, and reports them when the last app has ended.
-    /// Returns whether the kubelet's list is needed.
-    pub(crate) fn observe(self, lingers: &mut Lingers, actions: &mut Vec<Action>) -> bool {
+    /// Records what happens to containers with stop signals that would have waited, and reports it when the last app has
+    /// ended. Returns whether the kubelet's list is needed, and the time of the next review.
+    pub(crate) fn observe(
+        self,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) -> (bool, Option<Timestamp>) {
         let Some(view) = self.view.filter(|_| self.mode == Mode::Observe) else {
-            return false;
+            return (false, None);
         };
-        if view.plan.tuning.linger == LingerKind::No {
-            return false;
-        }
         self.forget_ended(lingers);
+        let wake = self.review_inbound(view, lingers, actions);
+        if view.plan.tuning.linger == LingerKind::No {
+            return (false, wake);
+        }
         if self.app_runs(view) {
-            return self.record_ends(view, lingers);
+            self.sample_stopped(view, lingers, actions);
+            return (self.record_ends(view, lingers), wake);
         }
         self.report_ends(view, lingers, actions);
-        false
+        (false, wake)
+    }
+
+    /// The stop signal of a container was probably sent. Returns whether the kubelet's list is needed: it shows whether
+    /// the pod is being deleted.
+    pub(super) fn stop_observed(
+        self,
+        id: &ContainerId,
+        is_app: bool,
+        lingers: &mut Lingers,
+    ) -> bool {
+        let is_known = lingers.runs.contains_key(id) || (is_app && lingers.inbound.is_some());
+        if self.mode != Mode::Observe || is_known {
+            return false;
+        }
+        let is_deletion = self.is_deletion();
+        if is_app {
+            lingers.inbound = Some(Inbound::new(id.clone(), self.now, is_deletion));
+        } else {
+            let observed = Observed {
+                since: self.now,
+                ended: None,
+                is_deletion,
+                is_sampled: false,
+                connections: None,
+            };
+            lingers
+                .runs
+                .insert(id.clone(), Progress::Observed(observed));
+        }
+        is_deletion.is_none()
+    }
+
+    /// The kubelet lists a deletion before it sends the stop signals.
+    fn is_deletion(self) -> Option<bool> {
+        self.spec.is_some_and(|spec| spec.deleting).then_some(true)
+    }
+
+    /// Requests a sample of the connections of each sidecar with a stop signal that was sent now.
+    fn sample_stopped(self, view: &PodView, lingers: &mut Lingers, actions: &mut Vec<Action>) {
+        for (id, progress) in &mut lingers.runs {
+            if let Progress::Observed(observed) = progress
+                && !observed.is_sampled
+            {
+                observed.is_sampled = true;
+                actions.push(self.sample(view, id));
+            }
+        }
+    }
+
+    pub(super) fn sample(self, view: &PodView, id: &ContainerId) -> Action {
+        let sidecars = view.plan.sidecars.iter();
+        let mut status_ports: Vec<u16> = sidecars.flat_map(Sidecar::status_ports).collect();
+        status_ports.sort_unstable();
+        status_ports.dedup();
+        let key = ContainerKey {
+            pod: self.uid.clone(),
+            id: id.clone(),
+        };
+        Action::SampleTraffic { key, status_ports }
+    }
+
+    /// The sockets of a pod in observe mode were read, or could not be.
+    pub(super) fn observed_sample(
+        self,
+        id: &ContainerId,
+        sample: Result<Sample, String>,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) {
+        match (&mut lingers.inbound, lingers.runs.get_mut(id)) {
+            (_, Some(Progress::Observed(observed))) => {
+                observed.connections = sample.ok().map(|sample| sample.internal);
+            }
+            (Some(inbound), _) if *id == inbound.app => {
+                let kind = inbound.sampled(self.now, sample.ok());
+                let report = |kind| Action::report(self.uid, self.spec, self.name(id), kind, None);
+                actions.extend(kind.map(report));
+            }
+            _ => {}
+        }
     }
 
     fn record_ends(self, view: &PodView, lingers: &mut Lingers) -> bool {
@@ -45,13 +137,26 @@ impl LingerReview<'_> {
             let RunState::Exited { at, .. } = run.state else {
                 continue;
             };
-            if lingers.runs.contains_key(id) || longest(&view.spec, &view.plan, sidecar).is_err() {
+            if let Some(progress) = lingers.runs.get_mut(id) {
+                if let Progress::Observed(observed) = progress {
+                    observed.ended = Some(at);
+                }
                 continue;
             }
-            // The kubelet lists a deletion before it sends the stop signals.
-            let is_deletion = view.spec.deleting.then_some(true);
-            let ended = Ended { at, is_deletion };
-            lingers.runs.insert(id.clone(), Progress::Ended(ended));
+            if longest(&view.spec, &view.plan, sidecar).is_err() {
+                continue;
+            }
+            let is_deletion = self.is_deletion();
+            let observed = Observed {
+                since: at,
+                ended: Some(at),
+                is_deletion,
+                is_sampled: true,
+                connections: None,
+            };
+            lingers
+                .runs
+                .insert(id.clone(), Progress::Observed(observed));
             is_query |= is_deletion.is_none();
         }
         is_query
@@ -62,9 +167,11 @@ impl LingerReview<'_> {
             return;
         };
         for (id, progress) in &mut lingers.runs {
-            let Progress::Ended(Ended {
-                at,
+            let Progress::Observed(Observed {
+                ended: Some(at),
                 is_deletion: Some(is_deletion),
+                connections,
+                ..
             }) = *progress
             else {
                 continue;
@@ -72,7 +179,10 @@ impl LingerReview<'_> {
             *progress = Progress::Over;
             let ended_before = last.since(at);
             if is_deletion && ended_before >= NOTABLE {
-                let kind = Kind::WouldLinger { ended_before };
+                let kind = Kind::WouldLinger {
+                    ended_before,
+                    connections,
+                };
                 actions.push(view.report(self.name(id), kind));
             }
         }
@@ -83,7 +193,7 @@ impl LingerReview<'_> {
         self.runs.name_of(id, run)
     }
 
-    fn last_app_end(self, view: &PodView) -> Option<Timestamp> {
+    pub(super) fn last_app_end(self, view: &PodView) -> Option<Timestamp> {
         let names = view.spec.containers.iter().map(|one| one.name.as_str());
         let apps = names.filter(|name| view.plan.is_app(name));
         let ends = apps.filter_map(|name| match self.runs.newest(name)?.1.state {

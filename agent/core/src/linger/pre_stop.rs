@@ -1,6 +1,7 @@
 //! `usher.dev/pre-stop`: the stop signals of a deleted pod's apps wait for a fixed time, or until their clients are silent.
 
 mod auto;
+pub(super) mod inbound;
 pub(crate) mod quiet;
 pub mod traffic;
 

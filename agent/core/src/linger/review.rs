@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     NoLinger, Released, Stop, StopResult,
-    candidate::{Candidate, candidates},
+    candidate::{Candidate, candidates, observed},
     state::{Held, Lingers, Progress},
 };
 use crate::{
@@ -65,8 +65,10 @@ impl LingerReview<'_> {
 
     /// When the runtime's state of the next sidecar exists at the latest.
     fn next_created(self, lingers: &Lingers) -> Option<Timestamp> {
-        let view = self.view.filter(|_| self.mode == Mode::Enforce)?;
-        let runs = candidates(view)
+        let view = self.view?;
+        let runs = self
+            .candidates(view)
+            .into_iter()
             .filter(|candidate| candidate.limit.is_ok())
             .filter_map(|candidate| self.runs.newest(candidate.name))
             .filter(|(id, run)| !lingers.runs.contains_key(*id) && run.state == RunState::Running);
@@ -150,6 +152,15 @@ impl LingerReview<'_> {
         candidates(view).find(|candidate| candidate.name == name)
     }
 
+    /// The containers with stop signals that matter in this mode.
+    fn candidates(self, view: &PodView) -> Vec<Candidate<'_>> {
+        match self.mode {
+            Mode::Enforce => candidates(view).collect(),
+            Mode::Observe => observed(view).collect(),
+            Mode::Off => Vec::new(),
+        }
+    }
+
     fn wanted(self, lingers: &mut Lingers, actions: &mut Vec<Action>) -> Vec<Stop> {
         let Some(view) = self.view else {
             // There is no new information about the pod.
@@ -161,11 +172,8 @@ impl LingerReview<'_> {
             });
             return wanted;
         };
-        if self.mode != Mode::Enforce {
-            return Vec::new();
-        }
         let mut wanted = Vec::new();
-        for candidate in candidates(view) {
+        for candidate in self.candidates(view) {
             let Some((id, run)) = self.runs.newest(candidate.name) else {
                 continue;
             };
@@ -184,6 +192,7 @@ impl LingerReview<'_> {
                     container: name.to_owned(),
                     is_app,
                     limit,
+                    is_observed: self.mode == Mode::Observe,
                 }),
                 Err(why @ NoLinger::Grace { .. }) if is_open => {
                     if lingers.reported.insert(name.to_owned()) {
@@ -218,6 +227,9 @@ impl LingerReview<'_> {
             actions.push(Action::report(self.uid, self.spec, Some(name), kind, None));
         };
         match result {
+            StopResult::Observed => return self.stop_observed(id, is_app, lingers),
+            // What is not counted is not reported.
+            StopResult::Unsupported(_) if self.mode == Mode::Observe => {}
             StopResult::Unsupported(reason) => {
                 lingers.runs.insert(id.clone(), Progress::Over);
                 if lingers.reported.insert(name.to_owned()) {

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Released, Stop, pre_stop::quiet::Quiet};
+use super::{
+    Released, Stop,
+    pre_stop::{inbound::Inbound, quiet::Quiet},
+};
 use crate::{
     base::{
         id::{ContainerId, PodUid},
@@ -26,6 +29,8 @@ pub(crate) struct Lingers {
     pub(super) drains: BTreeMap<ContainerId, Request>,
     /// Containers that were reported as unsupported.
     pub(super) reported: BTreeSet<String>,
+    /// In observe mode: what clients do after the stop signal of an app.
+    pub(super) inbound: Option<Inbound>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,16 +43,21 @@ pub(super) enum Progress {
     },
     /// The run has its stop signal, or cannot have it held.
     Over,
-    /// In observe mode: the run ended while an app ran.
-    Ended(Ended),
+    /// In observe mode.
+    Observed(Observed),
 }
 
-/// A run that ended while an app ran.
+/// A sidecar that received its stop signal, or ended, while an app ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) at: Timestamp,
+pub(super) struct Observed {
+    /// The first of both.
+    pub(super) since: Timestamp,
+    pub(super) ended: Option<Timestamp>,
     /// Whether the pod was in deletion then; None until the kubelet has replied.
     pub(super) is_deletion: Option<bool>,
+    pub(super) is_sampled: bool,
+    /// The connections between containers of the pod at its stop signal.
+    pub(super) connections: Option<u64>,
 }
 
 /// A stop signal that waits.
@@ -95,11 +105,29 @@ impl Lingers {
         for progress in self.runs.values_mut() {
             match progress {
                 Progress::Held(held) => held.is_listed |= requested >= Some(held.since),
-                Progress::Ended(ended) if requested >= Some(ended.at) => {
-                    ended.is_deletion.get_or_insert(is_deletion);
+                Progress::Observed(observed) if requested >= Some(observed.since) => {
+                    observed.is_deletion.get_or_insert(is_deletion);
                 }
-                Progress::Ended(_) | Progress::Late { .. } | Progress::Over => {}
+                Progress::Observed(_) | Progress::Late { .. } | Progress::Over => {}
             }
+        }
+        // It was another command, or another stop. The next one may be that of a deletion.
+        self.runs.retain(|_id, progress| {
+            !matches!(
+                progress,
+                Progress::Observed(Observed {
+                    ended: None,
+                    is_deletion: Some(false),
+                    ..
+                })
+            )
+        });
+        if self
+            .inbound
+            .as_mut()
+            .is_some_and(|inbound| inbound.listed(requested, is_deletion) == Some(false))
+        {
+            self.inbound = None;
         }
     }
 

@@ -32,11 +32,9 @@ use nix::{
     unistd::read,
 };
 
+pub(super) use self::error::{call, failed};
+use self::waiting::EVENT;
 pub use self::{error::Error, waiting::Waiting};
-use self::{
-    error::{call, failed},
-    waiting::EVENT,
-};
 
 /// Maximum number of events in one call. Otherwise a process that keeps executing programs could prevent its return.
 const TOGETHER: usize = 64;

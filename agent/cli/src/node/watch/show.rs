@@ -136,7 +136,8 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::LingerKilled
         | Detail::LingerDrainFailed
         | Detail::PreStopUnsupported
-        | Detail::WouldLinger
+        | Detail::WouldLinger { .. }
+        | Detail::WouldPreStop { .. }
         | Detail::WouldQuit
         | Detail::WouldQuitOnDeletion
         | Detail::WouldHold { .. } => Tone::Warn,

@@ -100,7 +100,18 @@ pub enum Detail {
     },
     PreStopUnsupported,
     LingerKilled,
-    WouldLinger,
+    WouldLinger {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_before_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connections: Option<u64>,
+    },
+    WouldPreStop {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ran_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connections: Option<u64>,
+    },
     LingerUnsupported,
     OperatorRequest,
     /// The name or a field comes from an agent of another version.
@@ -208,7 +219,17 @@ impl From<&Kind> for Detail {
             },
             Kind::PreStopUnsupported { .. } => Self::PreStopUnsupported,
             Kind::LingerKilled => Self::LingerKilled,
-            Kind::WouldLinger { .. } => Self::WouldLinger,
+            Kind::WouldLinger {
+                ended_before,
+                connections,
+            } => Self::WouldLinger {
+                ended_before_ms: millis(*ended_before),
+                connections: *connections,
+            },
+            Kind::WouldPreStop { ran, connections } => Self::WouldPreStop {
+                ran_ms: millis(*ran),
+                connections: Some(*connections),
+            },
             Kind::LingerUnsupported { .. } => Self::LingerUnsupported,
             Kind::OperatorRequest(_) => Self::OperatorRequest,
         }

@@ -27,10 +27,11 @@ impl Engine {
     ) -> Option<Timestamp> {
         let (review, lingers) = self.linger_review(now, uid, view)?;
         let wake = review.review(lingers, actions);
-        if review.observe(lingers, actions) {
+        let (is_query, next) = review.observe(lingers, actions);
+        if is_query {
             self.kubelet_poll.request(now);
         }
-        wake
+        wake.into_iter().chain(next).min()
     }
 
     /// Applies what the holder reports about the stop signal of one container.
@@ -61,7 +62,7 @@ impl Engine {
         let Some((review, lingers)) = self.linger_review(now, &key.pod, None) else {
             return;
         };
-        review.sampled(&key.id, sample, lingers);
+        review.sampled(&key.id, sample, lingers, actions);
         self.review_pod(now, &key.pod, actions);
     }
 

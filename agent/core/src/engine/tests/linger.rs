@@ -129,7 +129,6 @@ fn nothing_waits_without_the_annotation_or_the_mode() {
     for (mode, spec) in [
         (Mode::Enforce, plain.clone()),
         (Mode::Enforce, annotated(plain, "false")),
-        (Mode::Observe, requested()),
         (Mode::Off, requested()),
         // A gateway: the proxy is the workload.
         (
@@ -139,6 +138,8 @@ fn nothing_waits_without_the_annotation_or_the_mode() {
     ] {
         assert_eq!(stage(mode, spec).take(), [""; 0]);
     }
+    let observed = stage(Mode::Observe, requested()).take();
+    assert_eq!(observed, ["stops [istio-proxy observed, app observed]"]);
 }
 
 /// A sidecar that needs its stop signal at once, by its recipe.

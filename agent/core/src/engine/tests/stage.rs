@@ -190,7 +190,10 @@ impl Stage {
                 Action::HoldStops { stops, .. } => {
                     let stops: Vec<String> = stops
                         .iter()
-                        .map(|stop| format!("{} {:?}", stop.container, stop.limit))
+                        .map(|stop| match stop.is_observed {
+                            true => format!("{} observed", stop.container),
+                            false => format!("{} {:?}", stop.container, stop.limit),
+                        })
                         .collect();
                     format!("stops [{}]", stops.join(", "))
                 }

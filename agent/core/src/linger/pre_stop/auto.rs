@@ -5,17 +5,13 @@ use super::{
     traffic::Sample,
 };
 use crate::{
-    base::{
-        id::{ContainerId, ContainerKey},
-        time::Timestamp,
-    },
+    base::{id::ContainerId, time::Timestamp},
     engine::action::Action,
     linger::{
         Unmeasured,
         review::LingerReview,
         state::{Held, Lingers, Progress},
     },
-    plan::Sidecar,
     pod::spec::Pod,
 };
 
@@ -38,15 +34,7 @@ impl LingerReview<'_> {
         match quiet.next(self.now) {
             Next::Sample => {
                 quiet.requested(self.now);
-                let sidecars = view.plan.sidecars.iter();
-                let mut status_ports: Vec<u16> = sidecars.flat_map(Sidecar::status_ports).collect();
-                status_ports.sort_unstable();
-                status_ports.dedup();
-                let key = ContainerKey {
-                    pod: self.uid.clone(),
-                    id: id.clone(),
-                };
-                actions.push(Action::SampleTraffic { key, status_ports });
+                actions.push(self.sample(view, id));
                 None
             }
             Next::WaitUntil(at) => Some(at),
@@ -58,15 +46,16 @@ impl LingerReview<'_> {
         }
     }
 
-    /// The traffic of an app was sampled, or could not be.
+    /// The traffic of a pod was sampled, or could not be.
     pub(crate) fn sampled(
         self,
         id: &ContainerId,
         sample: Result<Sample, String>,
         lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
     ) {
         let Some(Progress::Held(held)) = lingers.runs.get_mut(id) else {
-            return;
+            return self.observed_sample(id, sample, lingers, actions);
         };
         let Some(quiet) = &mut held.quiet else {
             return;

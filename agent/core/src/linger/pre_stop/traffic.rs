@@ -5,6 +5,8 @@
 //! an address of the node, as do some clients, such as an ingress with `hostNetwork`: new connections from there are
 //! counted separately ([`Sample::from_node`]). A probe sends its request at once, so later bytes are a client's.
 
+mod internal;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -12,6 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use self::internal::Internal;
 use crate::node::socket::{Socket, State, plain};
 
 /// What has happened since the sample before.
@@ -27,6 +30,8 @@ pub struct Sample {
     pub bytes: u64,
     /// New connections from the node itself: probes, or clients.
     pub from_node: u64,
+    /// Connections that are open between containers of the pod. Each counts once, also where a mesh redirects it.
+    pub internal: u64,
 }
 
 /// Counts what clients send to the TCP sockets of one pod.
@@ -39,6 +44,7 @@ pub struct Meter {
     listening: BTreeSet<u16>,
     /// The known connections, by cookie.
     known: BTreeMap<u64, Known>,
+    internal: Internal,
     /// The number of the current sample.
     round: u64,
     sample: Sample,
@@ -68,6 +74,7 @@ impl Meter {
     /// Begins a sample. Add listeners first, then sockets that have ended, then those that are open.
     pub fn begin(&mut self, status_ports: &[u16]) {
         self.status_ports = status_ports.iter().copied().collect();
+        self.internal = Internal::default();
         self.sample = Sample {
             is_first: self.round == 0,
             ..Sample::default()
@@ -77,6 +84,7 @@ impl Meter {
 
     pub fn add_listener(&mut self, socket: &Socket) {
         let port = socket.local.port();
+        self.internal.add_listener(port);
         if !socket.local.ip().to_canonical().is_loopback() && !self.status_ports.contains(&port) {
             self.sample.listens = true;
             self.listening.insert(port);
@@ -92,6 +100,7 @@ impl Meter {
 
     /// Adds a connection. It is kept if there is room for another one; otherwise it is new in each sample.
     pub fn add_open(&mut self, socket: &Socket, room: usize) {
+        self.internal.add_open(socket);
         if !self.is_inbound(socket) {
             return;
         }
@@ -114,10 +123,12 @@ impl Meter {
         if is_incomplete {
             self.sample.connections += 1;
         }
+        self.sample.internal = self.internal.count();
         if self.sample.is_first {
             return Sample {
                 is_first: true,
                 listens: self.sample.listens,
+                internal: self.sample.internal,
                 ..Sample::default()
             };
         }

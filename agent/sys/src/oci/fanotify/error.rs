@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 /// Maps the errors of opening a group.
-pub(super) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
+pub(in crate::oci) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
     move |errno| {
         let source = errno.into();
         match errno {
@@ -45,7 +45,7 @@ pub(super) fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
     }
 }
 
-pub(super) fn call(call: &'static str, errno: Errno) -> Error {
+pub(in crate::oci) fn call(call: &'static str, errno: Errno) -> Error {
     Error::Call {
         call,
         source: errno.into(),

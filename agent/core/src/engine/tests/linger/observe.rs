@@ -1,6 +1,9 @@
 //! Observe mode reports the stop signals that would have waited.
 
 use super::*;
+use crate::linger::pre_stop::traffic::Sample;
+
+const OBSERVED: &str = "stops [istio-proxy observed, app observed]";
 
 impl Stage {
     /// In observe mode: the sidecar ends after two seconds, and the app after this time.
@@ -20,6 +23,37 @@ impl Stage {
         stage.take();
         let about = stage.log.into_iter();
         about.filter(|line| line.contains("linger")).collect()
+    }
+
+    /// In observe mode: a pod that is deleted, with the runtime's stop commands for these runs.
+    fn stopping(runs: &[&str]) -> Self {
+        let mut stage = stage(Mode::Observe, pod(RestartPolicy::Always, &["app"]));
+        assert_eq!(stage.take(), [OBSERVED]);
+        stage.delete(30, 0);
+        for run in runs {
+            stage.stop_observed(run);
+        }
+        stage
+    }
+
+    fn stop_observed(&mut self, run: &str) {
+        let name = if run == "i" { PROXY } else { "app" };
+        self.send(Event::Stop {
+            key: key(run),
+            name: name.to_owned(),
+            result: StopResult::Observed,
+        });
+    }
+
+    fn reply_to_sample(&mut self, run: &str, sample: Result<Sample, String>) {
+        let key = key(run);
+        self.send(Event::TrafficSampled { key, sample });
+    }
+
+    /// The decisions that were reported, with their reasons.
+    fn lines_of(&self, decision: &str) -> Vec<&str> {
+        let lines = self.log.iter().map(String::as_str);
+        lines.filter(|line| line.contains(decision)).collect()
     }
 }
 
@@ -43,4 +77,135 @@ fn observe_mode_reports_how_long_before_its_app_a_sidecar_ended() {
     assert_eq!(Stage::observed(plain(), false, seconds(9)), none);
     let opted_out = annotated(plain(), "false");
     assert_eq!(Stage::observed(opted_out, true, seconds(9)), none);
+}
+
+fn sample_of(run: &str) -> String {
+    format!("sample {run} without [15000, 15020, 15021]")
+}
+
+const FIRST: Sample = Sample {
+    is_first: true,
+    listens: true,
+    connections: 0,
+    bytes: 0,
+    from_node: 0,
+    internal: 3,
+};
+
+fn connected(connections: u64) -> Result<Sample, String> {
+    Ok(Sample {
+        is_first: false,
+        connections,
+        ..FIRST
+    })
+}
+
+#[test]
+fn connections_are_counted_at_the_stop_signal_of_the_sidecar() {
+    for (sample, open) in [
+        (
+            Ok(FIRST),
+            ", and 3 connections between containers of the pod were open at its stop signal",
+        ),
+        (
+            Ok(Sample {
+                internal: 1,
+                ..FIRST
+            }),
+            ", and 1 connection between containers of the pod was open at its stop signal",
+        ),
+        (Err("no".to_owned()), ""),
+    ] {
+        let mut stage = Stage::stopping(&["i"]);
+        // The second command is that of a runtime which was restarted.
+        stage.stop_observed("i");
+        stage.list();
+        let done = stage.take();
+        let samples = done.iter().filter(|line| line.starts_with("sample"));
+        assert_eq!(samples.collect::<Vec<_>>(), [&sample_of("i")]);
+        assert!(done.iter().any(|line| line == "stops [app observed]"));
+        stage.reply_to_sample("i", sample);
+        stage.pass(seconds(5));
+        stage.exit("i", 0);
+        stage.pass(seconds(7));
+        stage.exit("a", 0);
+        assert_eq!(
+            stage.lines_of("would-"),
+            [format!(
+                "istio-proxy would-linger: it ended 7000 ms before the last app of the deleted pod{open}; with usher.dev/linger its stop signal would have waited"
+            )]
+        );
+    }
+}
+
+#[test]
+fn inbound_connections_are_counted_until_the_end_of_the_app() {
+    let mut stage = Stage::stopping(&["a"]);
+    stage.list();
+    stage.take();
+    stage.reply_to_sample("a", Ok(FIRST));
+    for _ in 0..2 {
+        stage.pass(Duration::from_millis(1900));
+        assert_eq!(stage.take(), [""; 0]);
+        stage.pass(Duration::from_millis(100));
+        assert_eq!(stage.take().len(), 1, "a sample");
+        stage.reply_to_sample("a", connected(4));
+    }
+    stage.pass(seconds(1));
+    stage.exit("a", 0);
+    assert!(stage.take().contains(&sample_of("a")));
+    stage.reply_to_sample("a", connected(2));
+    let reported = stage.lines_of("would-pre-stop");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    let expected = "app would-pre-stop: clients opened 10 connections in the 500";
+    assert!(reported[0].starts_with(expected), "{reported:?}");
+}
+
+/// The number of samples is bounded, and so are the samples of a pod with no reply, or with none that counts.
+#[test]
+fn inbound_connections_that_are_not_reported() {
+    let mut stage = Stage::stopping(&["a"]);
+    stage.list();
+    stage.take();
+    stage.reply_to_sample("a", Ok(FIRST));
+    let mut samples = 1;
+    for _ in 0..100 {
+        stage.pass(seconds(2));
+        if !stage.take().is_empty() {
+            samples += 1;
+            stage.reply_to_sample("a", connected(0));
+        }
+    }
+    assert_eq!(samples, 30);
+    stage.exit("a", 0);
+    stage.reply_to_sample("a", connected(0));
+    assert_eq!(stage.lines_of("would-pre-stop"), [""; 0]);
+
+    let mut stage = Stage::stopping(&["a"]);
+    stage.list();
+    stage.reply_to_sample("a", Err("no".to_owned()));
+    stage.pass(seconds(9));
+    stage.exit("a", 0);
+    stage.reply_to_sample("a", connected(9));
+    assert_eq!(stage.lines_of("would-pre-stop"), [""; 0]);
+}
+
+/// A liveness restart, or a command that is no stop.
+#[test]
+fn stop_signals_without_a_deletion_are_not_reported() {
+    let mut stage = stage(Mode::Observe, pod(RestartPolicy::Always, &["app"]));
+    stage.take();
+    stage.stop_observed("a");
+    stage.stop_observed("i");
+    assert!(stage.asked);
+    stage.list();
+    stage.reply_to_sample("a", Ok(FIRST));
+    stage.reply_to_sample("i", Ok(FIRST));
+    stage.pass(seconds(9));
+    assert_eq!(stage.take().last().unwrap(), OBSERVED);
+    stage.exit("i", 0);
+    stage.pass(seconds(9));
+    stage.exit("a", 0);
+    stage.reply_to_sample("a", connected(9));
+    assert_eq!(stage.lines_of("would-"), [""; 0]);
 }

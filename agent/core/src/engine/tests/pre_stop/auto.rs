@@ -7,6 +7,7 @@ const SAMPLE: &str = "sample a without [15000, 15020, 15021]";
 /// The default grace period of 30 s less 2 s.
 const ARMED_FOR_ALL: &str = "stops [app 28s]";
 const SILENT: Sample = Sample {
+    internal: 0,
     is_first: false,
     listens: true,
     connections: 0,

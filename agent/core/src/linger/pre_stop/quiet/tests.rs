@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 const FIRST: Sample = Sample {
+    internal: 0,
     is_first: true,
     listens: true,
     connections: 0,

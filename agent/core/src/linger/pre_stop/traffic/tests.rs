@@ -206,3 +206,50 @@ fn lost_notifications_are_traffic() {
     pod.0.begin(&[]);
     assert_eq!(pod.0.end(true).connections, 1);
 }
+
+fn in_cgroup(mut socket: Socket, cgroup: u64) -> Socket {
+    socket.cgroup = cgroup;
+    socket
+}
+
+/// Open connections between the containers of a pod, each with two sockets there.
+#[test]
+fn connections_between_containers_count_once() {
+    let own = "10.0.0.7:41000";
+    // The app has the original destination, and the proxy the address of the app.
+    let redirected = |app, proxy| {
+        vec![
+            in_cgroup(socket(1, own, "10.2.0.1:80", 0), app),
+            in_cgroup(socket(2, "127.0.0.1:15006", own, 0), proxy),
+            // The connection of the proxy to the service.
+            in_cgroup(socket(3, "10.0.0.7:41001", "10.1.0.4:8080", 0), proxy),
+        ]
+    };
+    let direct = |app, proxy| {
+        vec![
+            in_cgroup(socket(1, "127.0.0.1:8080", "127.0.0.1:41000", 0), app),
+            in_cgroup(socket(2, "127.0.0.1:41000", "127.0.0.1:8080", 0), proxy),
+        ]
+    };
+    let clients = vec![
+        in_cgroup(inbound(1, CLIENT, 0), 7),
+        in_cgroup(inbound(2, "10.0.0.1:41000", 0), 7),
+    ];
+    let closed = direct(7, 8).into_iter().map(closing).collect();
+    for (open, expected) in [
+        (redirected(7, 8), 1),
+        (direct(7, 8), 1),
+        ([redirected(7, 8), direct(7, 8)].concat(), 2),
+        // Within one container.
+        (direct(7, 7), 0),
+        // The kernel does not report cgroups, or has them in version 1.
+        (direct(0, 0), 1),
+        (direct(1, 1), 1),
+        (clients, 0),
+        (closed, 0),
+    ] {
+        let mut pod = Pod::with(&[]);
+        let sample = pod.sample(&[], &open);
+        assert_eq!(sample.internal, expected, "{open:#?}");
+    }
+}
