@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::{
     longest,
-    pre_stop::{inbound::Inbound, traffic::Sample},
+    pre_stop::{
+        inbound::{Due, Inbound},
+        traffic::Sample,
+    },
     review::LingerReview,
     state::{Lingers, Observed, Progress},
 };
@@ -81,6 +84,27 @@ impl LingerReview<'_> {
     /// The kubelet lists a deletion before it sends the stop signals.
     fn is_deletion(self) -> Option<bool> {
         self.spec.is_some_and(|spec| spec.deleting).then_some(true)
+    }
+
+    /// Requests the next sample of an app's traffic if it is due. Returns the time of the next review.
+    fn review_inbound(
+        self,
+        view: &PodView,
+        lingers: &mut Lingers,
+        actions: &mut Vec<Action>,
+    ) -> Option<Timestamp> {
+        let inbound = lingers.inbound.as_mut()?;
+        let is_last = !self.app_runs(view);
+        let ended = is_last.then(|| self.last_app_end(view).unwrap_or(self.now));
+        match inbound.due(self.now, ended) {
+            Due::Now => {
+                let app = inbound.app.clone();
+                actions.push(self.sample(view, &app));
+                None
+            }
+            Due::At(next) => Some(next),
+            Due::Never => None,
+        }
     }
 
     /// Requests a sample of the connections of each sidecar with a stop signal that was sent now.

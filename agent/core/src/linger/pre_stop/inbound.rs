@@ -7,9 +7,6 @@ use super::traffic::Sample;
 use crate::{
     base::{id::ContainerId, time::Timestamp},
     decision::Kind,
-    engine::action::Action,
-    linger::{review::LingerReview, state::Lingers},
-    pod::view::PodView,
 };
 
 /// Time between two samples. The worker forgets the sockets of the one before after 5 s.
@@ -87,31 +84,30 @@ impl Inbound {
             connections: self.connections,
         })
     }
+
+    /// Whether a sample is due; `ended` is the end of the last app.
+    pub(in crate::linger) fn due(&mut self, now: Timestamp, ended: Option<Timestamp>) -> Due {
+        if self.is_over || self.is_requested {
+            return Due::Never;
+        }
+        self.ended = ended;
+        if ended.is_none() {
+            if self.samples >= MOST_SAMPLES {
+                return Due::Never;
+            }
+            if self.next_sample > now {
+                return Due::At(self.next_sample);
+            }
+        }
+        self.is_requested = true;
+        Due::Now
+    }
 }
 
-impl LingerReview<'_> {
-    /// Requests the next sample if it is due. Returns the time of the next review.
-    pub(in crate::linger) fn review_inbound(
-        self,
-        view: &PodView,
-        lingers: &mut Lingers,
-        actions: &mut Vec<Action>,
-    ) -> Option<Timestamp> {
-        let inbound = lingers.inbound.as_mut()?;
-        if inbound.is_over || inbound.is_requested {
-            return None;
-        }
-        let is_last = !self.app_runs(view);
-        if is_last {
-            inbound.ended = Some(self.last_app_end(view).unwrap_or(self.now));
-        } else if inbound.samples >= MOST_SAMPLES {
-            return None;
-        } else if inbound.next_sample > self.now {
-            return Some(inbound.next_sample);
-        }
-        inbound.is_requested = true;
-        let app = inbound.app.clone();
-        actions.push(self.sample(view, &app));
-        None
-    }
+/// When the next sample is due, unless something happens before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::linger) enum Due {
+    Now,
+    At(Timestamp),
+    Never,
 }
