@@ -46,7 +46,7 @@ pub(crate) fn play(
             scope.spawn(|| {
                 faults
                     .iter()
-                    .for_each(|fault| stage.make(*fault, &fault_log))
+                    .for_each(|fault| stage.make(*fault, &fault_log));
             });
         }
         let mut living = Vec::new();

@@ -122,7 +122,7 @@ fn wrong_outcomes_are_reported() {
         }),
         ("before every app", |facts| facts.end_requested = None),
         ("left alone", |facts| {
-            facts.plan.variation = Variation::OptedOut
+            facts.plan.variation = Variation::OptedOut;
         }),
         ("spoils", |facts| facts.sidecars[0][0].code = Some(143)),
         ("requested 2 times", |facts| {
