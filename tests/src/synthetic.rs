@@ -41,6 +41,7 @@ mod node;
 mod pod;
 pub mod process;
 pub mod program;
+pub mod runtime;
 pub mod server;
 pub mod spec;
 pub mod usher;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, Doomed, Pod, process};
+use usher_tests::synthetic::{Agent, Doomed, Node, Pod, process};
 
 use crate::scenario::{APP, DAPR, LOGS, PROXY, Scenario, Step, has_table, held_ports};
 
@@ -55,8 +55,14 @@ pub(crate) fn the_end(scenario: &Scenario, place: &str) {
     }
 }
 
-/// Nothing of usher is left after the removal of the pods.
+/// Nothing of usher is left after the removal of the pods, and the timeline has their ends.
 pub(crate) fn all_is_well(scenario: &Scenario, agent: &Agent, place: &str) {
+    nothing_is_left(&scenario.node, agent, place);
+    timeline_records(scenario, place);
+}
+
+/// Nothing of the removed pods is left in the agent.
+pub(crate) fn nothing_is_left(node: &Node, agent: &Agent, place: &str) {
     agent.wait_metric("usher_pods", "", |pods| pods < 0.5);
     // The agent may have a request in its own namespace.
     let own = process::network(i32::try_from(agent.pid()).unwrap());
@@ -67,8 +73,8 @@ pub(crate) fn all_is_well(scenario: &Scenario, agent: &Agent, place: &str) {
     });
     agent.wait_metric("usher_held_starts", "", |starts| starts < 0.5);
     agent.wait_metric("usher_held_pods", "", |pods| pods < 0.5);
-    timeline_records(scenario, place);
-    let names = std::fs::read_dir(scenario.node.run_dir()).unwrap();
+    agent.wait_metric("usher_held_stop_signals", "", |signals| signals < 0.5);
+    let names = std::fs::read_dir(node.run_dir()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let unfinished: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
     assert_eq!(unfinished, [""; 0], "killed at {place}");
@@ -90,16 +96,18 @@ fn posts(pod: &Pod, sidecar: &str) -> usize {
 
 /// The timeline is intact, and has the end of both pods.
 fn timeline_records(scenario: &Scenario, place: &str) {
-    let reported = || {
-        let text = std::fs::read_to_string(scenario.node.run_dir().join("timeline.jsonl")).unwrap();
-        let read = |line: &str| serde_json::from_str::<Value>(line).ok();
-        text.lines().map(read).collect::<Option<Vec<Value>>>()
-    };
     for pod in ["default/held", "default/plain"] {
         eventually(&format!("{pod}'s timeline, killed at {place}"), || {
-            let reported = reported().unwrap_or_default();
+            let reported = timeline(&scenario.node).unwrap_or_default();
             let mut of_pod = reported.iter().filter(|line| line["pod"] == pod);
             of_pod.any(|line| line["decision"] == "sidecar-ended")
         });
     }
+}
+
+/// The lines of the timeline; None if one of them is not complete.
+pub(crate) fn timeline(node: &Node) -> Option<Vec<Value>> {
+    let text = std::fs::read_to_string(node.run_dir().join("timeline.jsonl")).unwrap();
+    let read = |line: &str| serde_json::from_str::<Value>(line).ok();
+    text.lines().map(read).collect()
 }

@@ -9,6 +9,7 @@
 
 mod after;
 mod scenario;
+mod stops;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -93,13 +94,10 @@ fn killed_at_each<'places>(
     }
 }
 
-/// Actions while a stop signal waits, which this node without a runtime does not hold. The tests of linger kill the agent then.
-const OF_HELD_STOPS: [&str; 2] = ["drain", "sample-traffic"];
-
-/// The kinds of actions in parts that run in parallel.
+/// The kinds of actions in parts that run in parallel, without those of held stop signals.
 fn part(number: usize, parts: usize) -> impl Iterator<Item = &'static str> {
     let kinds = Action::KINDS.iter().copied();
-    let kinds = kinds.filter(|kind| !OF_HELD_STOPS.contains(kind));
+    let kinds = kinds.filter(|kind| !stops::KINDS.contains(kind));
     kinds.skip(number).step_by(parts)
 }
 
@@ -121,6 +119,29 @@ fn after_each_action() {
 #[test]
 fn after_each_other_action() {
     killed_at_each(part(1, 2), |kind| format!("after:{kind}"));
+}
+
+#[test]
+fn around_each_action_of_held_stop_signals() {
+    if !privilege::granted() {
+        return;
+    }
+    for kind in stops::KINDS {
+        for place in ["before", "after"] {
+            stops::killed_at(&format!("{place}:{kind}"));
+        }
+    }
+}
+
+/// The worker stops before the drain request, and before it reports the response.
+#[test]
+fn within_a_drain() {
+    if !privilege::granted() {
+        return;
+    }
+    for place in ["request-due", "request-answered"] {
+        stops::killed_at(place);
+    }
 }
 
 #[test]

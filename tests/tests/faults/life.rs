@@ -5,11 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use usher_tests::synthetic::catalog::logs;
 use usher_tests::synthetic::wire::{Manner, Pace};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 
+const LOGS: &str = "fluent-bit";
 const SHORT: Duration = Duration::from_millis(5);
 
 fn lives_shortly(life: Duration, pace: Pace) {
@@ -137,6 +139,30 @@ fn ends_before_it_has_begun(by: Signal) {
     pod.wait_container("app");
     finish_and_quit(&agent, &pod);
     assert_eq!(pod.requests(SIDECAR).len(), 1);
+}
+
+/// A signal before the start of a created container ends the runtime's process, and the container with it: its Job fails.
+#[test]
+fn signal_waits_until_the_created_sidecar_runs() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let created = Pace {
+        exec: Duration::from_secs(5),
+        ..Pace::RUNC
+    };
+    let logs = || logs::fluent_bit().container;
+    let job = |name: &str| PodSpec::new(name).with(ContainerSpec::app("app"));
+    let spec = job("created").with(logs().pace(created).later());
+    let pod = node.run(&spec);
+    pod.start(LOGS);
+    pod.pid(LOGS);
+    pod.finish("app", 0);
+    agent.wait_for("pod-finished", &pod.name());
+    // A signal by age is sent to this sidecar after it would have been sent to the first.
+    let other = node.run(&job("runs").with(logs()));
+    other.finish("app", 0);
+    assert_eq!(other.ended(LOGS).code(), 0);
+    assert_eq!(pod.ended(LOGS).code(), 0);
 }
 
 /// A runtime that restarts may leave containers that it had only created, and the kubelet creates the container again.

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use usher_tests::privilege;
-use usher_tests::synthetic::wire::{
-    Answer, Effect, Holding, Listener, Place, Program, Reaction, Route, Sidecar,
-};
+use usher_tests::synthetic::runtime::{Command, StateDir};
+use usher_tests::synthetic::wire::Holding;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, clock, machine};
 
 use crate::network::{PORT, Sender, Traffic};
 use crate::pre_stop::armed;
-use crate::runtime::{Command, StateDir};
 use crate::{APP, lingering, reason};
 
 const LEAST: Duration = Duration::from_secs(5);
@@ -19,19 +17,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// An app that responds to requests, and closes each connection.
 pub(crate) fn server() -> ContainerSpec {
-    let route = Route::any(Answer::Status(200), Effect::Stay);
-    let mut listener = Listener::new(PORT, vec![route]);
-    listener.place = Place::Everywhere;
-    let server = Sidecar {
-        listeners: vec![listener],
-        signals: vec![(15, Reaction::END)],
-        ..Sidecar::default()
-    };
-    ContainerSpec::new(
-        APP,
-        "registry.example/team/shop:1",
-        Program::Sidecar(server),
-    )
+    ContainerSpec::server(APP, PORT)
 }
 
 /// An app with these sockets, which keeps its connections.

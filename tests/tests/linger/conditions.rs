@@ -8,8 +8,8 @@ use usher_tests::synthetic::spec::RestartPolicy;
 use usher_tests::synthetic::wire::Listen;
 use usher_tests::synthetic::{Agent, Pod};
 
-use crate::runtime::StateDir;
 use crate::{APP, SIDECAR, held, is, is_armed, lingering, one, pod, pod_with, released};
+use usher_tests::synthetic::runtime::StateDir;
 
 const HELPER: &str = "daprd";
 

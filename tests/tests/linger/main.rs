@@ -13,15 +13,13 @@ mod network;
 mod observe;
 mod pre_stop;
 mod release;
-mod runtime;
 mod unsupported;
 
 use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::istio;
+use usher_tests::synthetic::runtime::{Command, StateDir};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
-
-use self::runtime::{Command, StateDir};
 
 const APP: &str = "app";
 const SIDECAR: &str = "istio-proxy";

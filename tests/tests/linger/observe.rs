@@ -1,11 +1,11 @@
 //! Observe mode: how many connections clients open to an app after its stop signal.
 
 use nix::sys::signal::Signal;
+use usher_tests::synthetic::runtime::StateDir;
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, clock};
 
 use crate::auto::server;
 use crate::network::{Sender, Traffic};
-use crate::runtime::StateDir;
 use crate::{APP, lingering, reason};
 
 /// A stop signal that a process ignores. It ends later than it is stopped, as a proxy does that drains.

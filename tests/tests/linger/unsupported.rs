@@ -5,7 +5,7 @@ use std::time::Duration;
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
 
-use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason, runtime::StateDir};
+use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
 
 /// A runtime with another layout, such as Kata.
 #[test]

@@ -29,6 +29,15 @@ impl Doomed {
     ///
     /// If it is not built.
     pub fn start(node: &Node, server: &ApiServer, place: &str) -> Self {
+        Self::start_with(node, server, place, &[])
+    }
+
+    /// The same with additional flags.
+    ///
+    /// # Panics
+    ///
+    /// If it is not built.
+    pub fn start_with(node: &Node, server: &ApiServer, place: &str, flags: &[String]) -> Self {
         let binary = program::beside_this(NAME).unwrap_or_else(|| {
             panic!(
                 "{NAME} is not built; run: cargo build --workspace --features usher-agent/boundaries --bin {NAME}"
@@ -36,7 +45,9 @@ impl Doomed {
         });
         let mark = node.scratch().join("boundary");
         let variables = [(PLACE, place.as_ref()), (FILE, mark.as_os_str())];
-        let agent = Agent::spawn(node, on(node, &binary), Some(server), &variables);
+        let mut command = on(node, &binary);
+        command.args(flags);
+        let agent = Agent::spawn(node, command, Some(server), &variables);
         Self { agent, mark }
     }
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::synthetic::spec::{Probe, RestartPolicy, RestartRule};
 use crate::synthetic::wire::{
-    Capture, Client, End, Entry, Holding, Listen, Listener, Manner, Pace, Program, Reaction, Shape,
-    Sidecar,
+    Answer, Capture, Client, Effect, End, Entry, Holding, Listen, Listener, Manner, Pace, Place,
+    Program, Reaction, Route, Shape, Sidecar,
 };
 
 pub const ISTIO_PROXY: &str = "istio-proxy";
@@ -104,6 +104,19 @@ impl ContainerSpec {
     /// An app that connects as soon as it runs.
     pub fn client(name: &str, client: Client) -> Self {
         Self::new(name, APP_IMAGE, Program::Client(client))
+    }
+
+    /// An app that responds to requests at a TCP port, and closes each connection. SIGTERM ends it.
+    pub fn server(name: &str, port: u16) -> Self {
+        let route = Route::any(Answer::Status(200), Effect::Stay);
+        let mut listener = Listener::new(port, vec![route]);
+        listener.place = Place::Everywhere;
+        let server = Sidecar {
+            listeners: vec![listener],
+            signals: vec![(SIGTERM, Reaction::END)],
+            ..Sidecar::default()
+        };
+        Self::new(name, APP_IMAGE, Program::Sidecar(server))
     }
 
     /// An app that holds sockets open.

@@ -1,4 +1,5 @@
-//! A stand-in for runc: its state directory, and commands with its command line.
+//! A stand-in for runc: its state directory, and commands with its command line. A command opens the state of its container
+//! before it sends a signal, as runc does.
 
 use std::fs;
 use std::io::Write;
@@ -7,47 +8,47 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use usher_tests::synthetic::Pod;
-use usher_tests::wait::patience;
+use crate::synthetic::Pod;
+use crate::wait::patience;
 
 /// A process has no notification of its end for two waiters, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The directory in which the runtime keeps the state of its containers.
 #[derive(Debug)]
-pub(crate) struct StateDir(PathBuf);
+pub struct StateDir(PathBuf);
 
 /// A command of the runtime. It is killed on drop.
 #[derive(Debug)]
-pub(crate) struct Command(Child);
+pub struct Command(Child);
 
 impl StateDir {
-    pub(crate) fn below(directory: &Path) -> Self {
+    pub fn below(directory: &Path) -> Self {
         let path = directory.join("runc");
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub(crate) fn flag(&self) -> String {
+    pub fn flag(&self) -> String {
         format!("--runtime-state-dir=/nonexistent,{}", self.0.display())
     }
 
     /// Writes the state of a container's latest run.
-    pub(crate) fn add(&self, pod: &Pod, container: &str) {
+    pub fn add(&self, pod: &Pod, container: &str) {
         let directory = self.0.join(pod.id(container));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("state.json"), "{}\n").unwrap();
     }
 
     /// `runc kill ID SIGNAL`: opens the state, then sends the signal.
-    pub(crate) fn kill(&self, pod: &Pod, container: &str, signal: &str) -> Command {
+    pub fn kill(&self, pod: &Pod, container: &str, signal: &str) -> Command {
         let number = if signal == "KILL" { "9" } else { signal };
         let then = format!("kill -{number} {}", pod.pid(container));
         self.run(pod, container, &["kill", &pod.id(container), signal], &then)
     }
 
     /// `runc state ID`.
-    pub(crate) fn query(&self, pod: &Pod, container: &str) -> Command {
+    pub fn query(&self, pod: &Pod, container: &str) -> Command {
         self.run(pod, container, &["state", &pod.id(container)], "true")
     }
 
@@ -68,12 +69,12 @@ impl StateDir {
 }
 
 impl Command {
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end, which is a success.
-    pub(crate) fn succeeds(mut self) {
+    pub fn succeeds(mut self) {
         let deadline = Instant::now() + patience();
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
