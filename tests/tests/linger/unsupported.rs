@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use usher_tests::synthetic::wire::Manner;
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, wire::Manner};
 
 use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
 
@@ -60,7 +59,6 @@ fn observe_mode_reports_and_arms_nothing() {
         ("usher.dev/linger", "observe"),
     ]);
     let pod = node.run(&pod("observed"));
-    let state: &StateDir = &state;
     state.add(&pod, SIDECAR);
     let agent = Agent::start_with(&node, &[state.flag()]);
     pod.mark_deleted();
