@@ -25,7 +25,7 @@ pub struct Command(Child);
 impl StateDir {
     pub fn below(directory: &Path) -> Self {
         let path = directory.join("runc");
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&path).expect("the directory is writable");
         Self(path)
     }
 
@@ -36,8 +36,8 @@ impl StateDir {
     /// Writes the state of a container's latest run.
     pub fn add(&self, pod: &Pod, container: &str) {
         let directory = self.0.join(pod.id(container));
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("state.json"), "{}\n").unwrap();
+        fs::create_dir_all(&directory).expect("the directory is writable");
+        fs::write(directory.join("state.json"), "{}\n").expect("the directory is writable");
     }
 
     /// `runc kill ID SIGNAL`: opens the state, then sends the signal.
@@ -60,24 +60,29 @@ impl StateDir {
             .args(arguments)
             .stdin(Stdio::piped())
             .spawn()
-            .unwrap();
+            .expect("/bin/sh runs");
         let script = format!("read line < {} && {then}\nexit\n", file.display());
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(script.as_bytes()).unwrap();
+        let mut stdin = child.stdin.take().expect("piped above");
+        stdin
+            .write_all(script.as_bytes())
+            .expect("the shell reads its script");
         Command(child)
     }
 }
 
 impl Command {
     pub fn has_ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
+        self.0
+            .try_wait()
+            .expect("the child was not awaited")
+            .is_some()
     }
 
     /// Waits for its end, which is a success.
     pub fn succeeds(mut self) {
         let deadline = Instant::now() + patience();
         loop {
-            if let Some(status) = self.0.try_wait().unwrap() {
+            if let Some(status) = self.0.try_wait().expect("the child was not awaited") {
                 assert!(status.success(), "{status}");
                 return;
             }

@@ -1,6 +1,7 @@
 //! Sidecars of deleted pods that outlive their apps: the real Istio sidecar in the mesh, and containers of the test app.
 
 mod crowd;
+mod observed;
 mod open_connection;
 
 use std::{

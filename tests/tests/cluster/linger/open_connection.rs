@@ -19,7 +19,13 @@ const WORK: Duration = Duration::from_secs(12);
 const SQL_HEALTH: u16 = 9090;
 
 /// Creates a pod of an app and this sidecar, and waits until the connection is open.
-fn run(lab: &Lab, namespace: &str, sidecar: &Value, url: &str, annotations: &[(&str, &str)]) {
+pub(super) fn run(
+    lab: &Lab,
+    namespace: &str,
+    sidecar: &Value,
+    url: &str,
+    annotations: &[(&str, &str)],
+) {
     let delay = format!("{}s", WORK.as_secs());
     let term = ["--term-delay", &delay, "--term-code", "0"];
     let app = app_container("app", &[&["--keep-after-term", url][..], &term].concat());
