@@ -2,25 +2,43 @@
 
 use std::time::Duration;
 
-use usher_cluster::workload::{self, DAPR_PORT, app_container, dapr_container};
+use serde_json::{Value, json};
+use usher_cluster::{
+    mesh::PEER,
+    workload::{self, app_container},
+};
 
-use super::{Deletion, GRACE, LEAST_CALLS, WORK, calls, open_connection, wait_log, with};
+use super::{Deletion, GRACE, LEAST_CALLS, WORK, calls, wait_log, with};
 use crate::{
     lab::{self, Lab},
     workload::container_runs,
 };
 
-/// Longer than the client takes to be deleted and to send its calls.
+/// Longer than the client takes to be deleted and to send its calls, and than the sidecar drains.
 const SERVES: Duration = Duration::from_secs(30);
 
-/// Runs an app that works on after its SIGTERM. Returns its address.
-fn run(lab: &Lab, namespace: &str, args: &[&str], work: Duration) -> String {
+/// A pod of an app that works on after its SIGTERM.
+fn pod(namespace: &str, args: &[&str], work: Duration) -> Value {
     let delay = format!("{}s", work.as_secs());
     let args = [args, &["--term-delay", &delay, "--term-code", "0"]].concat();
     let pod = workload::pod("pod", namespace, "Always", &[app_container("app", &args)]);
-    lab.cluster.apply(&with(pod, GRACE, &[])).unwrap();
+    with(pod, GRACE, &[])
+}
+
+/// Creates the pod. Returns its address when the app runs.
+fn run(lab: &Lab, namespace: &str, pod: &Value) -> String {
+    lab.cluster.apply(pod).unwrap();
     let pod = container_runs(lab, namespace, "app");
     format!("{}:8080", pod["status"]["podIP"].as_str().unwrap())
+}
+
+/// A pod with Istio's sidecar, of which the app has one open connection into the mesh.
+fn run_meshed(lab: &Lab, namespace: &str) {
+    let mut pod = pod(namespace, &["--keep-after-term", PEER], SERVES);
+    pod["metadata"]["labels"]["sidecar.istio.io/inject"] = json!("true");
+    pod["metadata"]["annotations"] = json!({ "sidecar.istio.io/nativeSidecar": "false" });
+    run(lab, namespace, &pod);
+    wait_log(lab, namespace, "app-kept");
 }
 
 #[test]
@@ -29,13 +47,13 @@ fn observe_mode_counts_what_apps_and_clients_measure() {
         return;
     };
     lab.mode("observe");
-    let kept = lab.namespace("observed-dapr");
+    let kept = lab.namespace("observed-kept");
     let called = lab.namespace("observed-called");
     let calling = lab.namespace("observed-calling");
-    let dapr = format!("127.0.0.1:{DAPR_PORT}/v1.0/healthz");
-    open_connection::run(&lab, &kept, &dapr_container(), &dapr, &[]);
-    let address = run(&lab, &called, &["--serve", "8080"], SERVES);
-    run(&lab, &calling, &["--call-after-term", &address], WORK);
+    run_meshed(&lab, &kept);
+    let address = run(&lab, &called, &pod(&called, &["--serve", "8080"], SERVES));
+    let calls_it = pod(&calling, &["--call-after-term", &address], WORK);
+    run(&lab, &calling, &calls_it);
 
     let kept_ends = Deletion::begin(&lab, &kept);
     let server = Deletion::begin(&lab, &called);
@@ -58,7 +76,7 @@ fn observe_mode_counts_what_apps_and_clients_measure() {
     let least = sent * 8 / 10;
     assert!((least..=sent).contains(&counted), "{reason}: {log}");
 
-    // The app has one connection to Dapr, which closes it.
+    // The sidecar ends before its app, and cuts the app's only connection.
     let (_, failed) = calls(&kept_log);
     assert!(failed > 0, "{kept_log}");
     let would = lab.decided(&kept, "would-linger");

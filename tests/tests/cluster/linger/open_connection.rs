@@ -19,13 +19,7 @@ const WORK: Duration = Duration::from_secs(12);
 const SQL_HEALTH: u16 = 9090;
 
 /// Creates a pod of an app and this sidecar, and waits until the connection is open.
-pub(super) fn run(
-    lab: &Lab,
-    namespace: &str,
-    sidecar: &Value,
-    url: &str,
-    annotations: &[(&str, &str)],
-) {
+fn run(lab: &Lab, namespace: &str, sidecar: &Value, url: &str, annotations: &[(&str, &str)]) {
     let delay = format!("{}s", WORK.as_secs());
     let term = ["--term-delay", &delay, "--term-code", "0"];
     let app = app_container("app", &[&["--keep-after-term", url][..], &term].concat());
