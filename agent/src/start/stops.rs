@@ -169,20 +169,18 @@ impl Stops {
             return std::future::pending().await;
         };
         match commands.next().await {
-            Ok(containers) => containers
-                .into_iter()
-                .filter_map(|id| {
-                    let Observed { pod, name } = self.observed.get(&id)?;
-                    Some(Event::Stop {
-                        key: ContainerKey {
-                            pod: pod.clone(),
-                            id,
-                        },
-                        name: name.clone(),
-                        result: StopResult::Observed,
-                    })
-                })
-                .collect(),
+            Ok(id) => {
+                let container = self.observed.get(&id);
+                let event = container.map(|Observed { pod, name }| Event::Stop {
+                    key: ContainerKey {
+                        pod: pod.clone(),
+                        id: id.clone(),
+                    },
+                    name: name.clone(),
+                    result: StopResult::Observed,
+                });
+                event.into_iter().collect()
+            }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not read the notifications of the runtime's commands; stop signals are not observed");
                 self.commands = None;

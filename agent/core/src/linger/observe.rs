@@ -99,7 +99,12 @@ impl LingerReview<'_> {
         match inbound.due(self.now, ended) {
             Due::Now => {
                 let app = inbound.app.clone();
-                actions.push(self.sample(view, &app));
+                if self.runs.iter().any(|(_id, run)| run.lives()) {
+                    actions.push(self.sample(view, &app));
+                } else {
+                    // The network namespace of the pod has ended with its last container.
+                    self.observed_sample(&app, None, lingers, actions);
+                }
                 None
             }
             Due::At(next) => Some(next),
@@ -114,7 +119,10 @@ impl LingerReview<'_> {
                 && !observed.is_sampled
             {
                 observed.is_sampled = true;
-                actions.push(self.sample(view, id));
+                // The sockets of a hostNetwork pod are the node's.
+                if !view.spec.host_network {
+                    actions.push(self.sample(view, id));
+                }
             }
         }
     }
@@ -135,16 +143,16 @@ impl LingerReview<'_> {
     pub(super) fn observed_sample(
         self,
         id: &ContainerId,
-        sample: Result<Sample, String>,
+        sample: Option<Sample>,
         lingers: &mut Lingers,
         actions: &mut Vec<Action>,
     ) {
         match (&mut lingers.inbound, lingers.runs.get_mut(id)) {
             (_, Some(Progress::Observed(observed))) => {
-                observed.connections = sample.ok().map(|sample| sample.internal);
+                observed.connections = sample.map(|sample| sample.internal);
             }
             (Some(inbound), _) if *id == inbound.app => {
-                let kind = inbound.sampled(self.now, sample.ok());
+                let kind = inbound.sampled(self.now, sample);
                 let report = |kind| Action::report(self.uid, self.spec, self.name(id), kind, None);
                 actions.extend(kind.map(report));
             }

@@ -4,18 +4,27 @@
 //!
 //! A command opens the [state](super::runtime_state) of its container first. It ends within milliseconds, so its command line
 //! may be gone when the notification is read. Then it counts as one that may have sent a stop signal.
+//!
+//! A thread of its own reads the command lines. The process may have ended and its pid may belong to a process of a pod, which
+//! can delay the read of its command line for as long as it likes. Then stop signals are not observed any more, and nothing
+//! else waits.
 
 use std::{
+    io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
+    sync::Arc,
+    thread,
 };
 
 use nix::{
     errno::Errno,
-    fcntl::AT_FDCWD,
+    fcntl::{AT_FDCWD, OFlag},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::fanotify::{EventFFlags, Fanotify, FanotifyEvent, InitFlags, MarkFlags, MaskFlags},
+    unistd::pipe2,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use usher_core::{
     base::id::{ContainerId, Pid},
     linger::StopCommand,
@@ -25,13 +34,17 @@ use super::{
     fanotify::{self, call, failed},
     runtime_state,
 };
-use crate::pods::readiness;
+use crate::process::capability;
+
+/// Commands that were observed and not yet handled. Further ones are lost.
+const PENDING: usize = 1024;
 
 #[derive(Debug)]
 pub struct StopCommands {
-    fanotify: Fanotify,
-    /// A duplicate of its descriptor.
-    events: AsyncFd<OwnedFd>,
+    fanotify: Arc<Fanotify>,
+    observed: Receiver<Result<ContainerId, fanotify::Error>>,
+    /// The thread ends when this end of the pipe is closed.
+    _running: OwnedFd,
 }
 
 impl StopCommands {
@@ -46,15 +59,22 @@ impl StopCommands {
             | InitFlags::FAN_CLOEXEC;
         let event = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
         let fanotify = Fanotify::init(flags, event).map_err(failed("fanotify_init"))?;
-        let events = fanotify.as_fd().try_clone_to_owned();
-        let events =
-            events
-                .and_then(readiness::register)
-                .map_err(|source| fanotify::Error::Call {
-                    call: "epoll_ctl",
-                    source,
-                })?;
-        Ok(Self { fanotify, events })
+        let fanotify = Arc::new(fanotify);
+        let (ended, running) = pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe2"))?;
+        let (sender, observed) = channel(PENDING);
+        let read_from = Arc::clone(&fanotify);
+        thread::Builder::new()
+            .name("stop-commands".to_owned())
+            .spawn(move || read(&read_from, &ended, &sender))
+            .map_err(|source| fanotify::Error::Call {
+                call: "pthread_create",
+                source,
+            })?;
+        Ok(Self {
+            fanotify,
+            observed,
+            _running: running,
+        })
     }
 
     /// Observes the container with this directory of its state.
@@ -85,28 +105,50 @@ impl StopCommands {
             .mark(flags, mask, AT_FDCWD, Some(Path::new(&path)))
     }
 
-    /// Waits for commands that have probably sent stop signals. The future may be dropped at any time.
+    /// Waits for a command that has probably sent a stop signal to this container. The future may be dropped at any time.
     ///
     /// # Errors
-    /// [`fanotify::Error`].
-    pub async fn next(&mut self) -> Result<Vec<ContainerId>, fanotify::Error> {
-        loop {
-            let ready = self.events.readable().await;
-            let mut ready = ready.map_err(|source| fanotify::Error::Call {
-                call: "epoll_wait",
-                source,
-            })?;
-            match self.fanotify.read_events() {
-                Ok(events) => {
-                    let mut containers: Vec<_> = events.iter().filter_map(stopped).collect();
-                    containers.dedup();
-                    if !containers.is_empty() {
-                        return Ok(containers);
-                    }
+    /// [`fanotify::Error`]. No further command is observed after it.
+    pub async fn next(&mut self) -> Result<ContainerId, fanotify::Error> {
+        let closed = || fanotify::Error::Call {
+            call: "read",
+            source: io::ErrorKind::BrokenPipe.into(),
+        };
+        self.observed.recv().await.unwrap_or_else(|| Err(closed()))
+    }
+}
+
+/// Reads notifications until the other end of the pipe is closed, or an error occurs.
+fn read(
+    fanotify: &Fanotify,
+    ended: &OwnedFd,
+    sender: &Sender<Result<ContainerId, fanotify::Error>>,
+) {
+    // The thread needs none, and works as well with those that cannot be dropped.
+    capability::keep_only(&[]).ok();
+    loop {
+        let mut polled = [
+            PollFd::new(fanotify.as_fd(), PollFlags::POLLIN),
+            PollFd::new(ended.as_fd(), PollFlags::POLLIN),
+        ];
+        let result = poll(&mut polled, PollTimeout::NONE).and_then(|_ready| {
+            if polled[1].any() == Some(true) {
+                return Ok(None);
+            }
+            fanotify.read_events().map(Some)
+        });
+        match result {
+            Ok(Some(events)) => {
+                for container in events.iter().filter_map(stopped) {
+                    // What does not fit is not reported.
+                    sender.try_send(Ok(container)).ok();
                 }
-                Err(Errno::EAGAIN) => ready.clear_ready(),
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(call("read", errno)),
+            }
+            Ok(None) => return,
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(errno) => {
+                sender.blocking_send(Err(call("read", errno))).ok();
+                return;
             }
         }
     }

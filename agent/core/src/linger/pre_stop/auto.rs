@@ -55,7 +55,7 @@ impl LingerReview<'_> {
         actions: &mut Vec<Action>,
     ) {
         let Some(Progress::Held(held)) = lingers.runs.get_mut(id) else {
-            return self.observed_sample(id, sample, lingers, actions);
+            return self.observed_sample(id, sample.ok(), lingers, actions);
         };
         let Some(quiet) = &mut held.quiet else {
             return;

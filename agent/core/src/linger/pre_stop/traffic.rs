@@ -74,6 +74,7 @@ impl Meter {
     /// Begins a sample. Add listeners first, then sockets that have ended, then those that are open.
     pub fn begin(&mut self, status_ports: &[u16]) {
         self.status_ports = status_ports.iter().copied().collect();
+        // A sample that failed has no end.
         self.internal = Internal::default();
         self.sample = Sample {
             is_first: self.round == 0,
@@ -123,7 +124,8 @@ impl Meter {
         if is_incomplete {
             self.sample.connections += 1;
         }
-        self.sample.internal = self.internal.count();
+        // Its sockets are not kept until the next sample.
+        self.sample.internal = std::mem::take(&mut self.internal).count();
         if self.sample.is_first {
             return Sample {
                 is_first: true,

@@ -161,6 +161,46 @@ fn inbound_connections_are_counted_until_the_end_of_the_app() {
     assert!(reported[0].starts_with(expected), "{reported:?}");
 }
 
+/// No container is left, so nothing can be read at the end of the app.
+#[test]
+fn inbound_connections_of_a_pod_that_ends_with_its_app_are_reported_at_once() {
+    let mut stage = Stage::stopping(&["a"]);
+    stage.list();
+    stage.reply_to_sample("a", Ok(FIRST));
+    stage.pass(seconds(2));
+    stage.reply_to_sample("a", connected(4));
+    stage.exit("i", 0);
+    stage.take();
+    stage.exit("a", 0);
+    let samples = stage.take();
+    assert!(!samples.contains(&sample_of("a")), "{samples:?}");
+    let reported = stage.lines_of("would-pre-stop");
+    let expected = "app would-pre-stop: clients opened 4 connections in the 200";
+    assert!(reported[0].starts_with(expected), "{reported:?}");
+}
+
+/// The sockets of its network namespace are the node's.
+#[test]
+fn connections_of_a_host_network_pod_are_not_counted() {
+    let spec = Pod {
+        host_network: true,
+        ..pod(RestartPolicy::Always, &["app"])
+    };
+    let mut stage = stage(Mode::Observe, spec);
+    stage.take();
+    stage.delete(30, 0);
+    stage.stop_observed("i");
+    stage.list();
+    assert_eq!(
+        stage
+            .take()
+            .iter()
+            .filter(|line| line.starts_with("sample"))
+            .count(),
+        0
+    );
+}
+
 /// The number of samples is bounded, and so are the samples of a pod with no reply, or with none that counts.
 #[test]
 fn inbound_connections_that_are_not_reported() {

@@ -20,9 +20,10 @@ const ROOT: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Internal {
     listening: BTreeSet<u16>,
-    /// The open sockets by local address, with peer and cgroup.
-    open: BTreeMap<SocketAddr, Vec<(SocketAddr, u64)>>,
-    added: usize,
+    /// The cgroups of the open sockets, by local address.
+    cgroups: BTreeMap<SocketAddr, BTreeSet<u64>>,
+    /// Local address, peer and cgroup of the open sockets.
+    open: Vec<(SocketAddr, SocketAddr, u64)>,
 }
 
 impl Internal {
@@ -31,10 +32,10 @@ impl Internal {
     }
 
     pub(super) fn add_open(&mut self, socket: &Socket) {
-        if socket.state == State::Established && self.added < MOST {
-            self.added += 1;
-            let of_address = self.open.entry(plain(socket.local)).or_default();
-            of_address.push((plain(socket.peer), socket.cgroup));
+        if socket.state == State::Established && self.open.len() < MOST {
+            let (local, peer) = (plain(socket.local), plain(socket.peer));
+            self.cgroups.entry(local).or_default().insert(socket.cgroup);
+            self.open.push((local, peer, socket.cgroup));
         }
     }
 
@@ -42,11 +43,13 @@ impl Internal {
         let accepted = self
             .open
             .iter()
-            .filter(|(local, _sockets)| self.listening.contains(&local.port()))
-            .flat_map(|(_local, sockets)| sockets);
-        let is_internal = |(peer, cgroup): &&(SocketAddr, u64)| {
-            let mut others = self.open.get(peer).into_iter().flatten();
-            others.any(|(_peer, other)| other != cgroup || *cgroup <= ROOT)
+            .filter(|(local, _peer, _cgroup)| self.listening.contains(&local.port()));
+        let is_internal = |(_local, peer, cgroup): &&(SocketAddr, SocketAddr, u64)| {
+            self.cgroups.get(peer).is_some_and(|others| {
+                // Whether another one is in it: the first or the last differs.
+                let differs = |other: Option<&u64>| other.is_some_and(|other| other != cgroup);
+                *cgroup <= ROOT || differs(others.first()) || differs(others.last())
+            })
         };
         accepted.filter(is_internal).count() as u64
     }
