@@ -9,6 +9,7 @@ use std::fs;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::runtime::StateDir;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
 
@@ -88,6 +89,31 @@ fn of_each_thread() {
     has(&threads["host-file"], SYS_PTRACE, bounding);
     has(&threads["probes"], 0, bounding);
     has(&threads["log"], 0, bounding);
+}
+
+/// It reads the command lines of processes whose pids may have been taken over by those of a pod.
+#[test]
+fn of_the_thread_that_observes_commands() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    node.annotate(&[("usher.dev/linger", "observe")]);
+    let state = StateDir::below(&node.run_dir());
+    let pod = node.run(&PodSpec::new("observed").with(ContainerSpec::app("app")));
+    state.add(&pod, "app");
+    let agent = Agent::start_with(&node, &[state.flag()]);
+    eventually("the thread without privileges", || {
+        let threads = threads(agent.pid());
+        threads
+            .get("stop-commands")
+            .is_some_and(|thread| thread["CapPrm"] == 0)
+    });
+    has(
+        &threads(agent.pid())["stop-commands"],
+        0,
+        DECIDING | SYS_NICE,
+    );
 }
 
 /// The agent executes it with its own privileges at most.
