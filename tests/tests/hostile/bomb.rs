@@ -37,9 +37,7 @@ fn with_processes_that_outlive_the_app() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods = all_done(&node, |name| bomber(name).sharing_processes());
-    // The agent has observed the app. Otherwise it could mistake another process of the container for the app. A
-    // runtime kills those processes.
-    another_is_quit(&node, &agent, "before");
+    observe_apps(&agent, &pods);
     for pod in &pods {
         pod.finish(APP, 0);
     }
@@ -59,10 +57,20 @@ fn present_when_the_agent_starts() {
     let pods: Vec<Pod> = ["one", "two"].map(|name| bombed(&node, name)).into();
     let agent = Agent::start(&node);
     another_is_quit(&node, &agent, "other");
+    observe_apps(&agent, &pods);
     for pod in &pods {
         finish_and_quit(&agent, pod);
     }
     is_sound(&agent);
+}
+
+/// The agent observes the apps, which takes a second where no process is pid 1 of its container. Once an app has exited
+/// unobserved, the agent could mistake another process of the container for it. A runtime kills those processes.
+fn observe_apps(agent: &Agent, pods: &[Pod]) {
+    for pod in pods {
+        let app = pod.pid(APP);
+        eventually("the agent to observe the app", || agent.watches(app));
+    }
 }
 
 /// A live app, alongside all the processes of an exited one.
