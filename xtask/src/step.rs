@@ -11,6 +11,7 @@ enum Outcome {
     Failed(Duration),
     Skipped(String),
     NotRun,
+    Flaky(String),
 }
 
 #[derive(Debug)]
@@ -68,6 +69,12 @@ impl Steps {
         }
     }
 
+    /// Records a test that failed, and passed when it was repeated.
+    pub(crate) fn flaky(&mut self, test: String) {
+        let title = "has a race: find it in the output above".to_owned();
+        self.done.push((title, Outcome::Flaky(test)));
+    }
+
     /// Adds the results of steps that ran at the same time.
     pub(crate) fn append(&mut self, other: Self) {
         self.done.extend(other.done);
@@ -97,6 +104,7 @@ impl Steps {
             Outcome::Failed(took) => format!("FAILED   {:>4} s  {title}", took.as_secs()),
             Outcome::Skipped(reason) => format!("SKIPPED          {title}: {reason}"),
             Outcome::NotRun => format!("not run          {title}"),
+            Outcome::Flaky(test) => format!("FLAKY            {test}: {title}"),
         };
         let lines: Vec<String> = self.done.iter().map(line).collect();
         lines.join("\n")
@@ -135,6 +143,14 @@ mod tests {
         });
         assert_eq!(runs, 1);
         assert!(steps.finish().is_err());
+    }
+
+    #[test]
+    fn flaky_test_is_reported_and_no_failure() {
+        let mut steps = Steps::fail_fast("test");
+        steps.flaky("life::exit".to_owned());
+        assert!(steps.summary().starts_with("FLAKY            life::exit: "));
+        assert!(steps.finish().is_ok());
     }
 
     #[test]

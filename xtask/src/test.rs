@@ -1,11 +1,12 @@
 //! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, then the agent's image on a real cluster.
 //!
-//! The first failure ends the task. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
+//! The first failure ends the task. One or two tests that fail are repeated first. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
 
 mod background;
 pub(crate) mod clusters;
 pub(crate) mod fuzz;
 pub(crate) mod reliability;
+mod rerun;
 pub(crate) mod soak;
 mod verdict;
 pub(crate) mod vm;
@@ -31,7 +32,7 @@ use crate::{
     bench, lint,
     step::Steps,
     supervisor,
-    workspace::{cargo, root, run as run_command, run_within},
+    workspace::{cargo, root, run as run_command},
 };
 
 /// Builds an agent that stops at the points where a test kills it. Selects the packages of [`test_command`], so that
@@ -133,11 +134,16 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         return;
     }
     let background = Background::start(scope);
-    steps.run("unit and node tests", || {
+    rerun::step(steps, "unit and node tests", || {
         let targets = targets_without_cluster(&metadata()?);
         let targets = targets.iter().flat_map(|name| ["--test", name]);
-        let mut tests = test_command(scope);
-        run_within(LIMIT, tests.args(["--lib", "--bins"]).args(targets))
+        let targets = targets.collect::<Vec<_>>();
+        let command = || {
+            let mut tests = test_command(scope);
+            tests.args(["--lib", "--bins"]).args(&targets);
+            tests
+        };
+        rerun::run(command, &[])
     });
     // Not at idle priority: libFuzzer would report a starved input as a hang.
     let fuzz = (!steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));

@@ -48,6 +48,14 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs a command and kills its process group after `limit`: one test that hangs must not use the whole time of a
 /// pipeline. Only for work of [`crate::supervisor`], which kills the other process groups of the session.
 pub(crate) fn run_within(limit: Duration, command: &Command) -> Result<()> {
+    run(&mut within(limit, command)).with_context(|| {
+        let minutes = limit.as_secs() / 60;
+        format!("within {minutes} minutes (after signal 9 the last test in the output hangs)")
+    })
+}
+
+/// The command that [`run_within`] runs.
+pub(crate) fn within(limit: Duration, command: &Command) -> Command {
     let mut timeout = Command::new("timeout");
     timeout
         .args(["--signal=KILL", &limit.as_secs_f64().to_string()])
@@ -60,10 +68,7 @@ pub(crate) fn run_within(limit: Duration, command: &Command) -> Result<()> {
             None => timeout.env_remove(key),
         };
     }
-    run(&mut timeout).with_context(|| {
-        let minutes = limit.as_secs() / 60;
-        format!("within {minutes} minutes (after signal 9 the last test in the output hangs)")
-    })
+    timeout
 }
 
 #[cfg(test)]

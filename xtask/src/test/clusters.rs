@@ -11,7 +11,7 @@ use usher_cluster::{
     programs::{Containerd, Kubernetes, Sidecars},
 };
 
-use super::{LIMIT, Scope, background::Background, test_command};
+use super::{LIMIT, Scope, background::Background, rerun, test_command};
 use crate::{cluster, step::Steps, supervisor, workspace::run_within};
 
 const NAME: &str = "test";
@@ -73,7 +73,9 @@ pub(super) fn steps(
     let mut skipped: &[&str] = &[];
     for layout in layouts {
         let title = format!("cluster tests, cgroup layout {layout}");
-        steps.run(&title, || on_one_node(*layout, &image, skipped, scope));
+        rerun::step(steps, &title, || {
+            on_one_node(*layout, &image, skipped, scope)
+        });
         skipped = &SAME_EVERYWHERE;
     }
     Some(image)
@@ -81,9 +83,9 @@ pub(super) fn steps(
 
 /// Runs clusters with tests that measure no time.
 pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
-    steps.run("two nodes", || on_two_nodes(image, scope));
+    rerun::step(steps, "two nodes", || on_two_nodes(image, scope));
     let old = Kubernetes::V1_32;
-    steps.run(&format!("Kubernetes {old}"), || {
+    rerun::step(steps, &format!("Kubernetes {old}"), || {
         on_old_kubernetes(old, image, scope)
     });
     if machine_has_cgroup_v1() {
@@ -106,7 +108,12 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
     }
 }
 
-fn on_one_node(layout: Layout, image: &Path, skipped: &[&str], scope: Scope) -> Result<()> {
+fn on_one_node(
+    layout: Layout,
+    image: &Path,
+    skipped: &[&str],
+    scope: Scope,
+) -> Result<Vec<String>> {
     // Two runs cover both versions of containerd.
     let containerd = match layout {
         Layout::Hybrid => Containerd::Debian,
@@ -125,7 +132,7 @@ fn on_one_node(layout: Layout, image: &Path, skipped: &[&str], scope: Scope) -> 
     test_on(config, TARGETS[0], image, &skips, scope)
 }
 
-fn on_two_nodes(image: &Path, scope: Scope) -> Result<()> {
+fn on_two_nodes(image: &Path, scope: Scope) -> Result<Vec<String>> {
     let config = Config {
         nodes: Some(2),
         sidecars: Sidecars::Mesh,
@@ -134,7 +141,7 @@ fn on_two_nodes(image: &Path, scope: Scope) -> Result<()> {
     test_on(config, TARGETS[1], image, &[], scope)
 }
 
-fn on_old_kubernetes(kubernetes: Kubernetes, image: &Path, scope: Scope) -> Result<()> {
+fn on_old_kubernetes(kubernetes: Kubernetes, image: &Path, scope: Scope) -> Result<Vec<String>> {
     let config = Config {
         kubernetes: Some(kubernetes),
         containerd: Some(Containerd::Two),
@@ -149,17 +156,21 @@ fn test_on(
     image: &Path,
     filters: &[&str],
     scope: Scope,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     // An earlier run may have left a cluster.
     supervisor::end(&[NAME])?;
     let cluster = Cluster::with(config)?;
     let tested = cluster.up().and_then(|()| {
         cluster.import_image(image)?;
-        let mut tests = test_command(scope);
-        tests.args(["--test", target, "--"]).args(filters);
-        run_within(LIMIT, tests.env(cluster::VARIABLE, NAME))
+        let command = || {
+            let mut tests = test_command(scope);
+            tests.args(["--test", target]).env(cluster::VARIABLE, NAME);
+            tests
+        };
+        rerun::run(command, filters)
     });
-    tested.and(supervisor::end(&[NAME]))
+    let ended = supervisor::end(&[NAME]);
+    tested.and_then(|flaky| ended.map(|()| flaky))
 }
 
 fn machine_has_cgroup_v1() -> bool {
