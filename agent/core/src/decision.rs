@@ -88,7 +88,7 @@ pub enum Kind {
     /// A sidecar of a finished pod ended.
     SidecarEnded {
         /// Whether usher had requested it.
-        asked: bool,
+        requested: bool,
         /// None where the kernel did not report it.
         status: Option<ExitStatus>,
     },

@@ -169,7 +169,9 @@ impl Recorder {
                 Kind::QuitAccepted { .. } => {
                     metrics.quit_request.observe(since.as_secs_f64());
                 }
-                Kind::SidecarEnded { asked: true, .. } => {
+                Kind::SidecarEnded {
+                    requested: true, ..
+                } => {
                     metrics.sidecar_ended.observe(since.as_secs_f64());
                 }
                 _ => {}

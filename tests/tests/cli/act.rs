@@ -168,10 +168,10 @@ fn operator_holds_and_releases_a_pod() {
     agent.wait_for("hold-released", &pod.name());
     let over = answer(&node, &["release", "held"]);
     assert!(over.contains("nothing of it waits"), "{over}");
-    let pod = node.run(&captured("let-go", ContainerSpec::app("app")));
-    answer(&node, &["hold", "let-go"]);
+    let pod = node.run(&captured("released", ContainerSpec::app("app")));
+    answer(&node, &["hold", "released"]);
     agent.wait_for("hold-armed", &pod.name());
-    let stdout = answer(&node, &["release", "let-go"]);
+    let stdout = answer(&node, &["release", "released"]);
     assert!(stdout.contains("connections to :15001 go now"), "{stdout}");
     let line = agent.wait_for("hold-released", &pod.name());
     assert!(

@@ -75,8 +75,8 @@ impl fmt::Display for Kind {
                     None => out.write_str("; no step is left"),
                 }
             }
-            Self::SidecarEnded { asked, status } => {
-                let how = if *asked { "as requested" } else { "by itself" };
+            Self::SidecarEnded { requested, status } => {
+                let how = if *requested { "as requested" } else { "by itself" };
                 write!(out, "the sidecar ended {how}")?;
                 match status {
                     Some(status) => write!(out, ", with {status}"),

@@ -90,9 +90,9 @@ impl EventRecorder {
                 self.trail(decision)?.accepted = Some(accepted);
                 return None;
             }
-            Kind::SidecarEnded { asked, status } => {
+            Kind::SidecarEnded { requested, status } => {
                 let trail = self.forget(decision);
-                if !asked {
+                if !requested {
                     return None;
                 }
                 let note = quit_note(decision, *status, &trail.unwrap_or_default());

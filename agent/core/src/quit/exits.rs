@@ -48,10 +48,7 @@ impl Termination<'_> {
             }
             quit.ended(name, id);
             quit.reported.insert(report);
-            let kind = Kind::SidecarEnded {
-                asked: requested,
-                status,
-            };
+            let kind = Kind::SidecarEnded { requested, status };
             actions.push(self.report_at(Some(name), kind, at));
         }
     }

@@ -130,7 +130,7 @@ pub const KNOWN: [Known; 16] = [
         on: PODS,
         values: WAITS,
         default: Some("0s"),
-        meaning: "How long sidecars that can drain do so before they are asked to quit, at most 10 minutes",
+        meaning: "How long sidecars that can drain do so before they are terminated, at most 10 minutes",
     },
     Known {
         key: SPOIL,
@@ -165,7 +165,7 @@ pub const KNOWN: [Known; 16] = [
         on: PODS,
         values: &["open", "closed"],
         default: Some("open"),
-        meaning: "Whether connections go at the deadline, or wait on and usher says so",
+        meaning: "Whether connections are released at the deadline, or go on to wait, which usher reports",
     },
     Known {
         key: HOLD_AGAIN,

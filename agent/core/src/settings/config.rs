@@ -31,19 +31,19 @@ pub struct Config {
     pub recipes: Arc<[Recipe]>,
     /// Namespaces whose pods are left alone.
     pub excluded_namespaces: BTreeSet<String>,
-    /// What counts where neither pod nor Namespace says something.
+    /// Applies where neither the pod nor its Namespace has the annotation.
     pub defaults: Defaults,
     pub ladder: Ladder,
 }
 
-/// What counts where neither pod nor Namespace says something.
+/// Applies where neither the pod nor its Namespace has the annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
-    /// Whether sidecars of finished pods are asked to quit.
+    /// Whether sidecars of finished pods are terminated.
     pub quit: bool,
     /// Wait between the end of the last app and the first request.
     pub quit_delay: Duration,
-    /// How long sidecars that can drain do so before they are asked to quit.
+    /// How long sidecars that can drain do so before they are terminated.
     pub drain: Duration,
     /// Whether a pod that succeeded may be made a failed one where nothing else ends its sidecar.
     pub spoil: bool,
@@ -61,9 +61,9 @@ pub struct Defaults {
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDeadline {
-    /// Connections go, as they would without usher.
+    /// Connections are released, as they would be without usher.
     Open,
-    /// They wait on, and usher says so.
+    /// They go on to wait, and usher reports it.
     Closed,
 }
 

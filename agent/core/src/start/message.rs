@@ -217,7 +217,7 @@ mod tests {
             "",
             "{}",
             r#"{"order":"dance"}"#,
-            r#"{"order":"let-go","container":"x"}"#,
+            r#"{"order":"release","container":7}"#,
         ] {
             assert!(Order::decode(text.as_bytes()).is_err(), "{text}");
             assert!(News::decode(text.as_bytes()).is_err(), "{text}");

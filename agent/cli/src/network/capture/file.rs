@@ -131,7 +131,7 @@ impl File {
     }
 
     /// Writes the statistics. The kernel counts for the whole capture and not per interface: with several interfaces, the
-    /// first one has the sum, and a comment that says so.
+    /// first one has the sum, and a comment that states it.
     pub(super) fn end(
         &mut self,
         times: (u64, u64),

@@ -163,7 +163,7 @@ impl Table {
             let text = format!("{value} in set {set} expires in {left_ms} ms");
             table.lead(text);
         }
-        table.lead(format!("{} packets counted at the gate", self.packets));
+        table.lead(format!("{} packets counted", self.packets));
     }
 }
 

@@ -162,8 +162,8 @@ impl From<&Kind> for Detail {
                 exit_code: code.known(),
             },
             Kind::StepFailed { .. } => Self::StepFailed,
-            Kind::SidecarEnded { asked, .. } => Self::SidecarEnded {
-                requested: Some(*asked),
+            Kind::SidecarEnded { requested, .. } => Self::SidecarEnded {
+                requested: Some(*requested),
             },
             Kind::GaveUp { .. } => Self::GaveUp,
             Kind::Skipped { .. } => Self::Skipped,

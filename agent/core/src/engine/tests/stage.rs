@@ -219,7 +219,9 @@ impl Stage {
                             ", next {}",
                             next.as_ref().map_or("nothing".to_owned(), Step::to_string)
                         ),
-                        Kind::SidecarEnded { asked: true, .. } => " as requested".to_owned(),
+                        Kind::SidecarEnded {
+                            requested: true, ..
+                        } => " as requested".to_owned(),
                         Kind::GaveUp { reason } => format!(": {reason:?}"),
                         Kind::Skipped { reason } => format!(": {reason:?}"),
                         _ => String::new(),

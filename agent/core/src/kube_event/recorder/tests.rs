@@ -54,9 +54,9 @@ fn accepted() -> Kind {
     }
 }
 
-fn ended(asked: bool) -> Kind {
+fn ended(requested: bool) -> Kind {
     Kind::SidecarEnded {
-        asked,
+        requested,
         status: Some(ExitStatus::Code(0)),
     }
 }

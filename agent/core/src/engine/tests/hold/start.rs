@@ -10,7 +10,7 @@ use crate::{
     start::StartResult,
 };
 
-fn asked_for(mut spec: Pod) -> Pod {
+fn requesting_held_start(mut spec: Pod) -> Pod {
     let start = [("usher.dev/hold".to_owned(), "start".to_owned())];
     spec.annotations.extend(start);
     spec
@@ -56,7 +56,7 @@ fn released(millis: u64) -> StartResult {
 
 #[test]
 fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.announce();
     assert_eq!(stage.take_hold(), [ARM, "starts [app 30s]"]);
     stage.armed();
@@ -91,7 +91,7 @@ fn start_is_held_only_when_requested_and_enforced() {
     let mut stage = held(Mode::Enforce, istio());
     stage.announce();
     assert_eq!(stage.take_hold(), [ARM]);
-    let mut stage = held(Mode::Observe, asked_for(istio()));
+    let mut stage = held(Mode::Observe, requesting_held_start(istio()));
     stage.announce();
     assert_eq!(stage.take_hold(), [format!("{ARM}, count")]);
     stage.armed();
@@ -111,7 +111,7 @@ fn start_is_held_only_when_requested_and_enforced() {
 
 #[test]
 fn node_that_cannot_hold_starts_holds_connections_and_reports_it() {
-    let mut stage = bare(Mode::Enforce, asked_for(istio()));
+    let mut stage = bare(Mode::Enforce, requesting_held_start(istio()));
     stage.send(Event::Kernel(Features {
         hold: Ok(()),
         dns: None,
@@ -131,7 +131,7 @@ fn node_that_cannot_hold_starts_holds_connections_and_reports_it() {
 
 #[test]
 fn only_apps_that_no_container_waits_for_are_held() {
-    let mut spec = asked_for(istio());
+    let mut spec = requesting_held_start(istio());
     for name in ["db", "other"] {
         spec.containers.push(container(name));
     }
@@ -144,7 +144,7 @@ fn only_apps_that_no_container_waits_for_are_held() {
 
 #[test]
 fn hold_that_stays_closed_holds_no_start() {
-    let mut spec = asked_for(istio());
+    let mut spec = requesting_held_start(istio());
     let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
     spec.annotations.extend(closed);
     let mut stage = held(Mode::Enforce, spec);
@@ -155,7 +155,7 @@ fn hold_that_stays_closed_holds_no_start() {
 
 #[test]
 fn start_hold_with_init_containers_precedes_the_connection_hold() {
-    let mut spec = asked_for(istio());
+    let mut spec = requesting_held_start(istio());
     spec.init_containers = vec!["setup".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();

@@ -4,7 +4,7 @@ use super::super::start::*;
 
 #[test]
 fn a_probe_limits_the_hold_and_is_reported_first() {
-    let mut spec = asked_for(istio());
+    let mut spec = requesting_held_start(istio());
     spec.containers[0].probes = vec![liveness(0, 5, 4)];
     let mut stage = held(Mode::Enforce, spec.clone());
     stage.announce();
@@ -73,7 +73,7 @@ fn reasons_to_release_a_start_before_readiness() {
         }),
     ];
     for (reason, change) in cases {
-        let mut stage = held(Mode::Enforce, asked_for(istio()));
+        let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
         stage.start_held();
         stage.start(PROXY, "i");
         stage.take_hold();
@@ -95,7 +95,7 @@ fn reasons_to_release_a_start_before_readiness() {
 fn start_whose_container_ends() {
     let mut stage = held(
         Mode::Enforce,
-        asked_for(pod(RestartPolicy::OnFailure, &["app"])),
+        requesting_held_start(pod(RestartPolicy::OnFailure, &["app"])),
     );
     stage.start_held();
     stage.exit("a", 2);
@@ -113,13 +113,13 @@ fn start_whose_container_ends() {
 
 #[test]
 fn start_is_released_when_the_holder_exits() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.start_held();
     stage.pass(seconds(2));
     stage.reported("a", "app", StartResult::Lost);
     let went = "start-released: the process that held it ended: it starts, and its connections stay held; its start was held for 2000 ms";
     assert_eq!(stage.take_hold(), [went]);
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.shut();
     stage.reported("a", "app", StartResult::Marked);
     stage.reported("a", "app", StartResult::Lost);
@@ -133,7 +133,7 @@ fn start_is_released_when_the_holder_exits() {
 
 #[test]
 fn denied_exec_costs_its_own_container_s_hold() {
-    let mut spec = asked_for(istio());
+    let mut spec = requesting_held_start(istio());
     spec.containers.push(container("other"));
     spec.restart_policy = RestartPolicy::OnFailure;
     let mut stage = held(Mode::Enforce, spec);
@@ -159,7 +159,7 @@ fn denied_exec_costs_its_own_container_s_hold() {
 
 #[test]
 fn node_that_cannot_hold_starts_for_a_while() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.start_held();
     let reason = "an exec was refused".to_owned();
     stage.send(Event::CannotHoldStarts(reason));
@@ -171,7 +171,7 @@ fn node_that_cannot_hold_starts_for_a_while() {
 
 #[test]
 fn removed_pod_drops_its_held_starts() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.start_held();
     stage.send(Event::PodGone(uid()));
     let output = stage.take_hold();

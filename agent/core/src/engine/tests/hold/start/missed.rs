@@ -6,7 +6,7 @@ use crate::pod::container_change::ContainerChange;
 
 #[test]
 fn a_missed_start_is_reported_at_the_release() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.shut();
     // The agent has not observed the container's root.
     stage.start("app", "a");
@@ -16,7 +16,7 @@ fn a_missed_start_is_reported_at_the_release() {
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
     assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
 
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.shut();
     stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
@@ -47,7 +47,7 @@ fn a_missed_start_is_reported_at_the_release() {
 fn a_missed_start_is_reported_at_the_exit() {
     let mut stage = held(
         Mode::Enforce,
-        asked_for(pod(RestartPolicy::OnFailure, &["app"])),
+        requesting_held_start(pod(RestartPolicy::OnFailure, &["app"])),
     );
     stage.shut();
     let gone = || StartResult::Released {
@@ -70,7 +70,7 @@ fn a_missed_start_is_reported_at_the_exit() {
 
 #[test]
 fn an_app_that_ran_before_its_pod_was_announced() {
-    let mut stage = held(Mode::Enforce, asked_for(istio()));
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     let pause = ContainerKey {
         pod: uid(),
         id: ContainerId::parse(sandbox().as_str()).unwrap(),
@@ -89,7 +89,7 @@ fn an_app_that_ran_before_its_pod_was_announced() {
 fn app_ended_unheld_just_before_the_release() {
     let mut stage = held(
         Mode::Enforce,
-        asked_for(pod(RestartPolicy::Always, &["app"])),
+        requesting_held_start(pod(RestartPolicy::Always, &["app"])),
     );
     stage.shut();
     stage.reported("a", "app", StartResult::Marked);
@@ -111,7 +111,7 @@ fn app_ended_unheld_just_before_the_release() {
 fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
     let mut stage = held(
         Mode::Enforce,
-        asked_for(pod(RestartPolicy::Always, &["app"])),
+        requesting_held_start(pod(RestartPolicy::Always, &["app"])),
     );
     stage.start("app", "a");
     stage.exit("a", 1);
@@ -124,7 +124,7 @@ fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
 
 #[test]
 fn app_that_ran_before_this_agent_was_not_missed_by_it() {
-    let mut stage = bare(Mode::Enforce, asked_for(istio()));
+    let mut stage = bare(Mode::Enforce, requesting_held_start(istio()));
     stage.send(Event::PodAppeared(uid()));
     stage.start(PROXY, "i");
     stage.start("app", "a");
