@@ -15,6 +15,7 @@ use usher_tests::{
 use crate::{
     Effort,
     arm::{Arm, PORT},
+    armed,
     deletions::wait_ready,
     place::Place,
     watch::Watch,
@@ -121,15 +122,7 @@ fn wait_armed(place: &Place, pods: &[String]) {
         pods.iter().any(|one| Some(one.as_str()) == name)
     });
     let ids: Vec<&str> = ours.map(sidecar_id).collect();
-    found_within(PATIENCE, "the armed sidecars", || {
-        let logs = ["-n", "usher", "logs", "ds/usher"];
-        let log = place.cluster.kubectl(&logs).ok()?;
-        let is_armed = |id: &&str| {
-            log.lines()
-                .any(|line| line.contains("armed:") && line.contains(id))
-        };
-        ids.iter().all(is_armed).then_some(())
-    });
+    armed::wait(place, &ids);
 }
 
 fn sidecar_id(pod: &Value) -> &str {

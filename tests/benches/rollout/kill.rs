@@ -9,7 +9,7 @@ use usher_tests::{
     wait::found_within,
 };
 
-use crate::{Effort, place::Place};
+use crate::{Effort, armed, place::Place};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The state of containerd's containers.
@@ -19,15 +19,9 @@ const SIGNAL: &str = "WINCH";
 const AGENT: [&str; 4] = ["-n", "usher", "patch", "daemonset/usher"];
 
 pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
-    run(place, "requests", Some("5s"));
+    let requests = run(place, "requests", Some("5s"));
     let id = run(place, "requests-nothing", None);
-    found_within(PATIENCE, "an armed container", || {
-        let log = place
-            .cluster
-            .kubectl(&["-n", "usher", "logs", "ds/usher"])
-            .ok()?;
-        log.contains("armed:").then_some(())
-    });
+    armed::wait(place, &[&requests]);
     let (mut with, mut without) = (Sample::default(), Sample::default());
     signal(place, &id, effort.kills / 2, &mut with);
     node_selector(place, &json!({ "usher.test/agents": "none" }));
@@ -61,6 +55,8 @@ fn run(place: &Place, name: &str, pre_stop: Option<&str>) -> String {
     let app = app_container("app", &["--listen", "8080", "--term-code", "0"]);
     let mut object = pod(name, &place.namespace, "Always", &[app]);
     if let Some(time) = pre_stop {
+        // Longer than the reserve, which belongs to the app.
+        object["spec"]["terminationGracePeriodSeconds"] = json!(30);
         object["metadata"]["annotations"]["usher.dev/pre-stop"] = json!(time);
     }
     place.cluster.apply(&object).unwrap();

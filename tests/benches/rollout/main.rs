@@ -24,6 +24,7 @@
 )]
 
 mod arm;
+mod armed;
 mod calls;
 mod client;
 mod deletions;
