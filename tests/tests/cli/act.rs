@@ -6,7 +6,7 @@ use usher_tests::synthetic::usher::Ran;
 use usher_tests::synthetic::wire::{Capture, Client, Listen};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{answer, privilege, run};
+use crate::{all_run, answer, privilege, run};
 
 const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
@@ -26,9 +26,14 @@ fn agent(node: &Node) -> Agent {
         let pods = run(node, &["pods", "--all", "-o", "json"]).stdout;
         let pods: serde_json::Value = serde_json::from_str(&pods).unwrap_or_default();
         let items = pods["items"].as_array().cloned().unwrap_or_default();
+        // A pod without containers has a sandbox.
+        let runs = |pod: &serde_json::Value| {
+            let mut containers = pod["containers"].as_array().into_iter().flatten();
+            containers.any(|container| container["state"] == "running")
+        };
         pods["from"] == "agent"
             && !items.is_empty()
-            && items.iter().all(|pod| pod["name"].is_string())
+            && items.iter().all(|pod| pod["name"].is_string() && runs(pod))
     };
     eventually("the agent to know the pods", knows);
     agent
@@ -62,6 +67,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
     let spec = PodSpec::job("manual").annotation("usher.dev/quit", "false");
     let pod = node.run(&spec);
     let agent = agent(&node);
+    all_run(&node);
     refused(
         &run(&node, &["quit", "manual"]),
         "app container app runs; --force overrides this",
@@ -96,6 +102,7 @@ fn forced_quit_works_while_an_app_runs_and_where_it_fails_the_pod() {
     let running = node.run(&PodSpec::job("running"));
     let spoilt = node.run(&cloud_sql::v2().job("spoilt"));
     let agent = agent(&node);
+    all_run(&node);
     let stdout = answer(&node, &["quit", "running", "--force", "--wait"]);
     assert!(
         stdout.contains("although app container app runs"),
@@ -169,7 +176,10 @@ fn operator_holds_and_releases_a_pod() {
     let over = answer(&node, &["release", "held"]);
     assert!(over.contains("nothing of it waits"), "{over}");
     let pod = node.run(&captured("released", ContainerSpec::app("app")));
-    answer(&node, &["hold", "released"]);
+    // The agent may not have read the pod's spec.
+    eventually("the agent to know the pod", || {
+        run(&node, &["hold", "released"]).code == Some(0)
+    });
     agent.wait_for("hold-armed", &pod.name());
     let stdout = answer(&node, &["release", "released"]);
     assert!(stdout.contains("connections to :15001 go now"), "{stdout}");
@@ -188,6 +198,7 @@ fn late_hold_applies_to_new_connections() {
     let Some(node) = node("off") else { return };
     let pod = node.run(&captured("late", ContainerSpec::app("app")));
     let agent = agent(&node);
+    all_run(&node);
     let stdout = answer(&node, &["hold", "late"]);
     assert!(
         stdout.contains("what its apps have connected to before stays as it is"),

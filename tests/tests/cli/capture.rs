@@ -46,8 +46,10 @@ const FIELDS: [&str; 18] = [
     "udp.payload",
     "icmp.type",
 ];
+/// A packet that leaves the pod; not the ICMP error that has it three seconds later, when no neighbour has replied.
+const LEAVES: &str = "(ip.dst == 10.7.7.7 and not icmp)";
 /// Excludes the packets that the kernel sends on a new interface.
-const OURS: &str = "ip.addr == 127.0.0.1 or ipv6.addr == ::1 or ip.dst == 10.7.7.7";
+const OURS: &str = "ip.addr == 127.0.0.1 or ipv6.addr == ::1 or (ip.dst == 10.7.7.7 and not icmp)";
 
 /// A node, and a pod with loopback, another interface and a sidecar that listens.
 fn pod(name: &str) -> Option<(Node, Pod)> {
@@ -163,7 +165,7 @@ fn tshark_reads_the_packets_that_tcpdump_captured() {
     let far = read(
         &tools,
         &ours,
-        "ip.dst == 10.7.7.7",
+        LEAVES,
         &["frame.interface_name", "frame.packet_flags_direction"],
     );
     assert!(

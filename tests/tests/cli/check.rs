@@ -129,6 +129,7 @@ fn node_with_an_agent() {
     agent.wait_metric("usher_kubelet_requests_total", "result=\"ok\"", |count| {
         count > 0.0
     });
+    agent.wait_metric("usher_worker_up", "", |up| up == 1.0);
     let (code, checks) = host.check(&node, &[]);
     assert_eq!(code, Some(0), "{checks:#}");
     assert_eq!(checks["count"]["failed"], 0);

@@ -13,6 +13,15 @@ use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec};
 const FAR: &str = "10.7.7.7:8080";
 /// A port that the mesh does not redirect.
 const EXCLUDED: &str = "10.7.7.7:9999";
+/// Connections to that port get no reply. Without this rule the kernel would end them after three seconds, when no
+/// neighbour has replied.
+const UNANSWERED: &str = "table inet unanswered {
+ chain output {
+  type filter hook output priority 0; policy accept;
+  tcp dport 9999 drop
+ }
+}
+";
 
 /// A proxy that accepts redirected connections.
 fn proxy() -> Holding {
@@ -28,10 +37,11 @@ fn meshed(node: &Node, name: &str, app: Holding) -> Pod {
         excluded: vec![9999],
         ..Capture::default()
     };
-    let spec = PodSpec::new(name)
+    let mut spec = PodSpec::new(name)
         .with(ContainerSpec::holding_proxy(proxy()))
         .with(ContainerSpec::holding("app", app).later())
         .captured(capture);
+    UNANSWERED.clone_into(&mut spec.filter);
     let pod = node.run(&spec);
     pod.wait_line(ISTIO_PROXY, "holding");
     pod.start("app");

@@ -12,12 +12,9 @@ use usher_tests::synthetic::wire::{
     Answer, Client, Effect, Listen, Listener, Program, Route, Sidecar,
 };
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec, RestartPolicy};
-use usher_tests::wait::found_within;
+use usher_tests::wait::{found_within, patience};
 
 use crate::run;
-
-/// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node in observe mode, so that a broken pod stays broken.
 fn observing() -> Option<Node> {
@@ -49,7 +46,7 @@ fn ids(explanation: &Value) -> Vec<&str> {
 
 /// Waits until this is the only finding, with these words in its evidence.
 fn finds(node: &Node, pod: &Pod, id: &str, words: &[&str]) {
-    let (explanation, code) = found_within(PATIENCE, id, || {
+    let (explanation, code) = found_within(patience(), id, || {
         let found = explain(node, pod);
         (!ids(&found.0).is_empty()).then_some(found)
     });
@@ -274,10 +271,12 @@ fn deadline_close_to_expiry() {
 #[test]
 fn running_sidecar_of_a_finished_pod() {
     let Some(node) = observing() else { return };
-    let _agent = Agent::start(&node);
+    let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("stuck"));
     pod.finish("app", 0);
     pod.ended("app");
+    // The finding has the newest decision.
+    agent.wait_for("would-quit", &pod.name());
     finds(
         &node,
         &pod,
@@ -291,6 +290,7 @@ fn running_sidecar_of_a_finished_pod() {
     let pod = node.run(&linkerd::disabled().job("linkerd"));
     pod.finish("app", 0);
     pod.ended("app");
+    agent.wait_for("would-quit", &pod.name());
     finds(
         &node,
         &pod,

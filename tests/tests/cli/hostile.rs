@@ -28,10 +28,13 @@ use nix::{
 };
 use serde_json::json;
 use usher_sys::net::netns::Netns;
-use usher_tests::synthetic::{
-    Agent, ContainerSpec, Node, Pod, PodSpec,
-    usher::{self, Ran},
-    wire::Manner,
+use usher_tests::{
+    synthetic::{
+        Agent, ContainerSpec, Node, Pod, PodSpec,
+        usher::{self, Ran},
+        wire::Manner,
+    },
+    wait::patience,
 };
 
 use crate::{answer, enforcing, resolve::HOST_ROOT};
@@ -47,7 +50,7 @@ const FORMS: [&[&str]; 5] = [
     &["-o", "yaml"],
     &["--color", "always"],
 ];
-/// A subcommand that does not end by itself is terminated after this time.
+/// The only subcommand that does not end by itself is terminated after this time.
 const LONG: Duration = Duration::from_secs(3);
 
 /// The placeholder for the pod in a case.
@@ -126,7 +129,10 @@ fn stranger(node: &Node, pod: &Pod) -> Child {
     fs::create_dir_all(&folder).unwrap();
     let name = EVIL.replace('/', "");
     let program = folder.join(OsStr::from_bytes(&[name.as_bytes(), b"\xff\xfe"].concat()));
-    fs::copy("/bin/bash", &program).unwrap();
+    // Another process writes the copy. Otherwise a child that another test forks meanwhile would inherit the file open
+    // for writing, and the copy could not be executed.
+    let copied = Command::new("cp").arg("/bin/bash").arg(&program).status();
+    assert!(copied.unwrap().success());
     let app = pod.pid("app");
     let cgroup = fs::read_to_string(format!("/proc/{app}/cgroup")).unwrap();
     let below = cgroup.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -185,7 +191,7 @@ fn subcommands(node: &Node) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Runs it until its exit, or for a limited time.
+/// Runs it until its exit, or for a limited time if it does not end by itself.
 fn ran(node: &Node, arguments: &[&str]) -> Ran {
     let mut command = usher::command_on(node);
     command.args(arguments);
@@ -208,9 +214,14 @@ fn ran(node: &Node, arguments: &[&str]) -> Ran {
     };
     let (stdout, stderr) = (all(Box::new(stdout)), all(Box::new(stderr)));
     // Waits for the end of both streams.
+    let limit = if arguments.first() == Some(&"watch") {
+        LONG
+    } else {
+        patience()
+    };
     let begun = Instant::now();
     for _ in 0..2 {
-        end.recv_timeout(LONG.saturating_sub(begun.elapsed())).ok();
+        end.recv_timeout(limit.saturating_sub(begun.elapsed())).ok();
     }
     // The program may have exited.
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).ok();

@@ -65,6 +65,18 @@ fn known(node: &Node) {
         let pods = run(node, &["pods"]);
         pods.stderr.is_empty() && pods.stdout.contains("app container app runs")
     });
+    all_run(node);
+}
+
+/// Waits until the agent has observed every container of the pods.
+fn all_run(node: &Node) {
+    eventually("all containers to be observed", || {
+        let pods = json(node, &["pods", "--all"]);
+        let items = pods["items"].as_array().into_iter().flatten();
+        let mut containers =
+            items.flat_map(|pod| pod["containers"].as_array().into_iter().flatten());
+        pods["from"] == "agent" && containers.all(|container| container["state"] == "running")
+    });
 }
 
 /// Compares a text with a file of `golden/`, with these placeholders for varying values.

@@ -3,7 +3,7 @@
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, PodSpec};
 
-use crate::{answer, enforcing, json, run};
+use crate::{all_run, answer, enforcing, json, run};
 
 #[test]
 fn same_with_and_without_an_agent() {
@@ -16,6 +16,7 @@ fn same_with_and_without_an_agent() {
         let app = containers.find(|found| found["name"] == "app");
         seen["state"] == "running" && app.is_some_and(|app| app["pid"] == pod.pid("app"))
     });
+    all_run(&node);
     let mut with = json(&node, &["pods"]);
     assert_eq!(with["from"], "agent");
     agent.kill();

@@ -8,14 +8,13 @@ use std::{
 use serde_json::json;
 use usher_tests::privilege;
 use usher_tests::synthetic::{ContainerSpec, Node, PodSpec, catalog::istio};
-use usher_tests::wait::found_within;
+use usher_tests::wait::{found_within, patience};
 
 use crate::{golden, run};
 
 /// UIDs of two pods with the same name.
 const OLDER: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 const NEWER: &str = "1d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b12";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn stuck_pods_are_listed_with_their_cause() {
@@ -35,7 +34,7 @@ fn stuck_pods_are_listed_with_their_cause() {
     let stuck = node.run(&with_istio("stuck", brief));
     let running = node.run(&with_istio("running", ContainerSpec::app("app")));
     stuck.ended("app");
-    let ran = found_within(PATIENCE, "a stuck pod", || {
+    let ran = found_within(patience(), "a stuck pod", || {
         let ran = run(&node, &["stuck"]);
         (ran.code != Some(0)).then_some(ran)
     });

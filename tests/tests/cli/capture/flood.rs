@@ -172,14 +172,15 @@ fn stalled_reader_does_not_block_the_end() {
     let Some((node, pod)) = pod("stuck") else {
         return;
     };
+    let udp = inside(&pod, || UdpSocket::bind("127.0.0.1:0").unwrap());
+    let to = udp.local_addr().unwrap();
     let mut command = usher::command_on(&node);
+    // Long enough to fill the pipe on a busy machine.
     command
-        .args(["capture", &pod.name(), "-w", "-", "--duration", "1s"])
+        .args(["capture", &pod.name(), "-w", "-", "--duration", "5s"])
         .stdout(Stdio::piped());
     let mut capture = Beside::start(command);
     let _unread = capture.0.stdout.take();
-    let udp = inside(&pod, || UdpSocket::bind("127.0.0.1:0").unwrap());
-    let to = udp.local_addr().unwrap();
     eventually("its end", || {
         for _ in 0..1000 {
             udp.send_to(&[7; 1000], to).unwrap();

@@ -1,19 +1,15 @@
 //! Connections through the mesh, and the owner of each socket.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 use usher_tests::golden;
 use usher_tests::synthetic::wire::Holding;
 use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, spec::ISTIO_PROXY};
-use usher_tests::wait::found_within;
+use usher_tests::wait::{found_within, patience};
 
 use super::{EXCLUDED, FAR, meshed};
 use crate::{answer, enforcing, json};
-
-/// Longer than it takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn app() -> Holding {
     Holding::default()
@@ -31,14 +27,15 @@ fn sockets(answer: &Value) -> &Vec<Value> {
     answer["sockets"].as_array().unwrap()
 }
 
-/// Waits until the proxy has accepted every connection, and returns the sockets.
+/// Waits until the proxy and the app have accepted every connection, and returns the sockets.
 fn settled(node: &Node, pod: &Pod) -> Value {
-    found_within(PATIENCE, "accepted connections", || {
+    found_within(patience(), "accepted connections", || {
         let found = json(node, &["conns", &pod.name()]);
         let held = sockets(&found).iter().filter(|row| {
-            row["container"] == ISTIO_PROXY && row["owner"] == "process" && row["state"] == "ESTAB"
+            let is_accepted = row["container"] == ISTIO_PROXY || row["local"] == "127.0.0.1:8080";
+            is_accepted && row["owner"] == "process" && row["state"] == "ESTAB"
         });
-        (held.count() == 3).then_some(found)
+        (held.count() == 4).then_some(found)
     })
 }
 
