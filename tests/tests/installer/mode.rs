@@ -2,7 +2,7 @@
 
 use usher_tests::{
     privilege,
-    synthetic::{Agent, Node},
+    synthetic::{Agent, Node, clock::eventually},
 };
 
 use crate::host::{Host, PLUGIN};
@@ -28,10 +28,9 @@ fn entry_follows_the_node_mode() {
     drop(agent);
     assert_eq!(host.inode(FILE), inode, "a restart replaced the file");
     let agent = host.start_in("observe");
-    agent.log().wait("the end of the entry", |_line| {
-        (!host.text(FILE).contains(PLUGIN)).then_some(())
-    });
+    eventually("the end of the entry", || !host.text(FILE).contains(PLUGIN));
     assert_eq!(host.text(FILE), LIST);
+    drop(agent);
 }
 
 #[test]
