@@ -63,7 +63,8 @@ fn own_probes_are_not_counted() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let proxy = mesh::never_ready();
-    let deadline = slower(Duration::from_secs(4));
+    // Long enough for the probes on a busy machine.
+    let deadline = slower(Duration::from_secs(10));
     let pod = node.run(&pod("unready", client(FAR), proxy).hold_deadline(deadline));
     waits(&pod, 1);
     eventually("readiness probes", || pod.requests(SIDECAR).len() >= 20);

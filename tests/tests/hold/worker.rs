@@ -1,7 +1,10 @@
 //! The worker process ends while connections wait.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::{Agent, clock::eventually};
+use usher_tests::wait::slower;
 
 use crate::{armed, connected, has_table, holding, opened, ready, ready_on_command, waits};
 
@@ -42,7 +45,8 @@ fn killed_while_connections_wait() {
 fn stopped_while_connections_wait() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
-    let pod = node.run(&ready_on_command("first").annotation("usher.dev/hold-deadline", "5s"));
+    let deadline = slower(Duration::from_secs(10));
+    let pod = node.run(&ready_on_command("first").hold_deadline(deadline));
     armed(&agent, &pod);
     waits(&pod, 1);
     agent.signal_worker(Signal::SIGSTOP);
