@@ -1,19 +1,38 @@
 //! Pods that are deleted: the kubelet sends SIGTERM to all containers at the same time, and lists the deletion before.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use usher_tests::{
     synthetic::{
         Agent, Node, Pod,
         catalog::{StandIn, istio, linkerd},
         spec::RestartPolicy,
+        wire::{Program, Reaction},
     },
-    wait::{found_within, patience},
+    wait::{found_within, patience, slower},
 };
 
 use crate::{enforcing, received, terms};
 
 const PROXY: &str = "istio-proxy";
 const QUIT: &str = "POST /quitquitquit";
+/// The drain of a sidecar that the agent ends: far longer than the agent needs on a busy machine.
+const LONG_DRAIN: Duration = Duration::from_secs(30);
+/// The drain of a sidecar that the agent only observes.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// The same stand-in, with this time from SIGTERM to its exit.
+fn draining(mut stand_in: StandIn, drain: Duration) -> StandIn {
+    if let Program::Sidecar(sidecar) = &mut stand_in.container.program {
+        for (_number, reaction) in &mut sidecar.signals {
+            if let Reaction::End { after, .. } = reaction {
+                *after = slower(drain);
+            }
+        }
+    }
+    stand_in
+}
 
 /// A pod of a Deployment with this sidecar, which the agent knows.
 fn deployed(node: &Node, agent: &Agent, stand_in: StandIn, name: &str) -> Pod {
@@ -40,7 +59,7 @@ fn istio_quits_when_the_last_app_has_ended() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     for (stand_in, name) in [(istio::v1_20(), "v1-20"), (istio::v1_26(), "v1-26")] {
-        let pod = deployed(&node, &agent, stand_in, name);
+        let pod = deployed(&node, &agent, draining(stand_in, LONG_DRAIN), name);
         delete(&pod, PROXY);
         assert_eq!(pod.ended(PROXY).code(), 0);
         let line = agent.wait_for("sidecar-ended", &pod.name());
@@ -112,7 +131,8 @@ fn observe_mode_reports_what_enforce_would_do() {
     let Some(node) = enforcing() else { return };
     node.annotate(&[("usher.dev/mode", "observe"), ("usher.dev/hold", "off")]);
     let agent = Agent::start(&node);
-    let pod = deployed(&node, &agent, istio::v1_26(), "observed");
+    let stand_in = draining(istio::v1_26(), DRAIN);
+    let pod = deployed(&node, &agent, stand_in, "observed");
     delete(&pod, PROXY);
     let line = agent.wait_for("would-quit-on-deletion", &pod.name());
     assert!(
