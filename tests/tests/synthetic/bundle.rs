@@ -18,6 +18,7 @@ use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{End, Entry, Pace, Program, Root};
 use usher_tests::synthetic::{ContainerSpec, Node, Pod, PodSpec, process};
+use usher_tests::wait::slower;
 
 /// Holds the first exec of one process, and permits all others, until dropped.
 struct Gate {
@@ -95,7 +96,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// the exec after `init.pid` sometimes precedes the mark.
 fn late(name: &str, entry: Entry) -> PodSpec {
     let pace = Pace {
-        exec: Duration::from_secs(1),
+        exec: slower(Duration::from_secs(4)),
         ..Pace::CONTAINERD
     };
     PodSpec::new(name).with(ContainerSpec::app("app").entry(entry).pace(pace))
