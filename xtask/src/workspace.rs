@@ -100,7 +100,8 @@ mod tests {
         shell
             .args(["-c", "sleep 600 & echo $! > $PID_FILE; wait"])
             .env("PID_FILE", &pid);
-        let error = run_within(Duration::from_millis(500), &shell).unwrap_err();
+        // Long enough for the shell to write the file on a busy machine.
+        let error = run_within(Duration::from_secs(5), &shell).unwrap_err();
         assert!(format!("{error:#}").contains("signal: 9"), "{error:#}");
         let child = fs::read_to_string(pid).unwrap();
         let status = || fs::read_to_string(format!("/proc/{}/stat", child.trim()));

