@@ -15,6 +15,7 @@ use usher_tests::{
 };
 
 use crate::{
+    conns::UNANSWERED,
     enforcing,
     network::inside,
     resolve::{HOST_ROOT, server::Server},
@@ -27,10 +28,12 @@ const FAR: &str = "10.7.7.7:8080";
 const EXCLUDED: &str = "10.7.7.7:9999";
 
 fn captured(name: &str) -> PodSpec {
-    PodSpec::new(name).captured(Capture {
+    let mut spec = PodSpec::new(name).captured(Capture {
         excluded: vec![9999],
         ..Capture::default()
-    })
+    });
+    UNANSWERED.clone_into(&mut spec.filter);
+    spec
 }
 
 /// Runs it with `-o json`: the exit code, and the report.

@@ -15,7 +15,7 @@ const FAR: &str = "10.7.7.7:8080";
 const EXCLUDED: &str = "10.7.7.7:9999";
 /// Connections to that port get no reply. Without this rule the kernel would end them after three seconds, when no
 /// neighbour has replied.
-const UNANSWERED: &str = "table inet unanswered {
+pub(crate) const UNANSWERED: &str = "table inet unanswered {
  chain output {
   type filter hook output priority 0; policy accept;
   tcp dport 9999 drop

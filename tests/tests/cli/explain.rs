@@ -242,6 +242,11 @@ fn proxy_waiting_for_metadata() {
         .with(ContainerSpec::app("app"))
         .with(asks.user(1337));
     spec.routed = true;
+    // Without this rule the kernel would end the connection after three seconds, when no neighbour has replied.
+    let hook = "type filter hook output priority 0; policy accept;";
+    let rule = "ip daddr 169.254.169.254 drop";
+    spec.filter =
+        format!("table inet unanswered {{\n chain output {{\n  {hook}\n  {rule}\n }}\n}}\n");
     let pod = node.create(&spec);
     finds(
         &node,
