@@ -3,6 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The binary's path in a container.
 pub const IN_CONTAINER: &str = "/pod";
@@ -100,9 +101,12 @@ pub fn lay_program(root: &Path) {
 ///
 /// If it cannot be copied.
 pub fn place(target: &Path) {
-    // Hard links do not work across file systems.
+    // Hard links do not work across file systems. Another process writes the copy. Otherwise a child that another test
+    // forks meanwhile would inherit the file open for writing, and the copy could not be executed.
     if std::fs::hard_link(path(), target).is_err() {
-        std::fs::copy(path(), target).expect("the scratch directory has space");
+        let copied = Command::new("cp").arg(path()).arg(target).status();
+        let is_copied = copied.is_ok_and(|status| status.success());
+        assert!(is_copied, "the scratch directory has space");
     }
 }
 
