@@ -48,7 +48,8 @@ use crate::{
     progress::Progress,
 };
 
-const LIMIT: Duration = Duration::from_secs(120);
+/// Far more than a loaded machine needs for one step.
+const LIMIT: Duration = Duration::from_secs(300);
 const NAME_MAX: usize = 20;
 
 #[derive(Debug)]

@@ -51,6 +51,9 @@ const COVERED: [&str; 7] = [
     "/etc", "/opt", "/proc", "/run", "/sys", "/var/lib", "/var/log",
 ];
 
+/// Far more than a loaded machine needs to start the node's pid 1.
+const INIT_LIMIT: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(crate) struct Node {
     /// The name in Kubernetes.
@@ -201,7 +204,7 @@ impl Node {
         let parent = unshare.id();
         let children = format!("/proc/{parent}/task/{parent}/children");
         let mut init = None;
-        wait_until(Duration::from_secs(10), "the node's pid 1", || {
+        wait_until(INIT_LIMIT, "the node's pid 1", || {
             if let Some(status) = unshare.try_wait()? {
                 anyhow::bail!("unshare ended ({status}): {}", tail(&log_path));
             }

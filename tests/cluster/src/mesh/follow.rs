@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Deserializer, Value};
 
-use super::NAMESPACE;
+use super::{LIMIT, NAMESPACE};
 use crate::Cluster;
 
 /// The directory of containerd with the configuration of every running container.
@@ -31,7 +31,7 @@ impl Watch {
     /// Returns when no later event can be missed: the peer's pod is always listed first.
     pub(super) fn start(cluster: &Cluster) -> Result<Self> {
         let watch = Self::follow(cluster, "pods")?;
-        watch.until(Duration::from_secs(30), "a pod in the mesh", |_| true)?;
+        watch.until(LIMIT, "a pod in the mesh", |_| true)?;
         Ok(watch)
     }
 

@@ -171,7 +171,7 @@ impl Job<'_> {
             let app = self.app_runs(variant, &pod);
             let ran = app.as_ref().is_ok_and(|app| !app.is_empty());
             let waited = wait_until(LIMIT, "the proxy to be ready or to end", || {
-                Ok(!ran || ready.is_finished() || self.has_ended(name)?)
+                Ok(!ran || ready.is_finished() || self.has_ended(name))
             });
             never.store(true, Ordering::Relaxed);
             let (proxy_unready_at, proxy_ready_at) = ready
@@ -234,12 +234,12 @@ impl Job<'_> {
         Ok((unready, None))
     }
 
-    /// Whether every container of the pod has ended for good.
-    fn has_ended(&self, pod: &str) -> Result<bool> {
+    /// Whether every container of the pod has ended for good; false also if the API server does not reply.
+    fn has_ended(&self, pod: &str) -> bool {
         let phase = "jsonpath={.status.phase}";
         let get = ["-n", NAMESPACE, "get", "pod", pod, "-o", phase];
-        let phase = self.cluster.kubectl(&get)?;
-        Ok(["Failed", "Succeeded"].contains(&phase.as_str()))
+        let phase = self.cluster.kubectl(&get).unwrap_or_default();
+        ["Failed", "Succeeded"].contains(&phase.as_str())
     }
 
     /// Waits for the last run of the app; there is none if the user's init container failed.
