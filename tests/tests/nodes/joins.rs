@@ -52,9 +52,9 @@ impl<'rig> Release<'rig> {
     fn remove(&self) {
         let mut uninstall = self.helm();
         uninstall.args(["uninstall", USHER, "--no-hooks", "--wait"]);
-        output(uninstall.args(["--ignore-not-found", "--timeout", "60s"])).unwrap();
+        output(uninstall.args(["--ignore-not-found", "--timeout", "180s"])).unwrap();
         let cluster = &self.rig.cluster;
-        let delete = ["delete", "namespace", USHER, "--wait", "--timeout=90s"];
+        let delete = ["delete", "namespace", USHER, "--wait", "--timeout=180s"];
         cluster.kubectl(&delete).unwrap();
         if cluster.members().unwrap().len() > self.rig.nodes.len() {
             cluster.remove_last_node().unwrap();

@@ -81,9 +81,11 @@ fn commands_reach_the_agent_of_each_node() {
     }
     let port = format!(":15000{ADMIN_PATH}");
     let far = format!("{NAMESPACE}/{}", pods[1]);
-    let info = run(&["request", &far, "GET", &port]);
+    // Envoy may still be starting when the pod is stuck.
+    let info = until("a response of Envoy's admin port", || {
+        Some(run(&["request", &far, "GET", &port])).filter(|info| info.status.success())
+    });
     let body = String::from_utf8_lossy(&info.stdout).into_owned();
-    assert!(info.status.success(), "{}", errors(&info));
     assert!(body.contains("command_line_options"), "{body}");
     captures_the_request(&kubeconfig, &far, &port);
     each_node_reports_its_status(&kubeconfig, &rig);

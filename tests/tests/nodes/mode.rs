@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::rig::{Rig, announces, decided, decisions, has_plugin, networks};
 
 /// From the annotation to the end of the sidecar, many times what a busy machine needs. Without a watch it takes minutes.
-const AT_ONCE: Duration = Duration::from_secs(15);
+const AT_ONCE: Duration = Duration::from_secs(45);
 
 pub(crate) fn observed_on_both_then_enforced_on_one(rig: &Rig) {
     let [one, two] = &rig.nodes;

@@ -40,7 +40,9 @@ pub(crate) fn each_agent_requests_only_its_own_node_and_pods(rig: &Rig) {
 fn requests(rig: &Rig) -> BTreeMap<String, Vec<(String, String)>> {
     let text = fs::read_to_string(rig.cluster.audit_log()).unwrap();
     let mut requests: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-    for line in text.lines() {
+    // The API server may be writing the last line.
+    let (complete, _) = text.rsplit_once('\n').unwrap_or_default();
+    for line in complete.lines() {
         let event: Value = serde_json::from_str(line).unwrap();
         if event["user"]["username"] != ACCOUNT {
             continue;
