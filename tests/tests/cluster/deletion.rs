@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use usher_cluster::workload::{self, app_container, istio_proxy_container};
 
 use crate::{
@@ -10,11 +10,23 @@ use crate::{
     workload::container_runs,
 };
 
-/// `terminationDrainDuration` of pilot-agent, which is not set here.
-const DRAIN: Duration = Duration::from_secs(5);
+/// `terminationDrainDuration` of pilot-agent: longer than the usual 5 s, so that a slow node cannot exceed it.
+const DRAIN: Duration = Duration::from_secs(15);
 /// The limit of the time from the end of the app to the end of the sidecar, by the agent's clock: less than [`DRAIN`]. The rest of
 /// a deletion takes as long without usher.
-const SOON_MS: f64 = 4000.0;
+const SOON_MS: f64 = 12_000.0;
+
+/// Istio's sidecar with this drain.
+fn draining_proxy() -> Value {
+    let mut proxy = istio_proxy_container();
+    let environment = proxy["env"].as_array_mut().unwrap();
+    let mut variables = environment.iter_mut();
+    let variable = variables.find(|one| one["name"] == "PROXY_CONFIG").unwrap();
+    let mut config: Value = serde_json::from_str(variable["value"].as_str().unwrap()).unwrap();
+    config["terminationDrainDuration"] = json!(format!("{}s", DRAIN.as_secs()));
+    variable["value"] = json!(config.to_string());
+    proxy
+}
 
 /// Deletes a pod of an app and Istio's sidecar, and returns how long `kubectl delete` waits until it is gone.
 fn deletion(lab: &Lab, namespace: &str, annotations: &[(&str, &str)]) -> Duration {
@@ -27,7 +39,7 @@ fn deletion(lab: &Lab, namespace: &str, annotations: &[(&str, &str)]) -> Duratio
         "--term-code",
         "0",
     ];
-    let containers = [app_container("app", &args), istio_proxy_container()];
+    let containers = [app_container("app", &args), draining_proxy()];
     let mut pod = workload::pod("pod", namespace, "Always", &containers);
     pod["spec"]["terminationGracePeriodSeconds"] = json!(30);
     for (key, value) in annotations {

@@ -55,7 +55,9 @@ fn proxy_without_a_version_tag_is_queried() {
     ];
     lab.cluster.in_node(&tag).unwrap();
     proxy["image"] = json!(latest);
-    let app = app_container("app", &["--run-for", "3000ms"]);
+    // The app of a slow node would end before Envoy replies.
+    let args = ["--await-port", "15000", "--run-for", "3000ms"];
+    let app = app_container("app", &args);
     lab.cluster
         .apply(&job("job", &namespace, "Never", &[app, proxy]))
         .unwrap();
@@ -138,7 +140,9 @@ fn mesh_drains_first_when_configured() {
         return;
     };
     let namespace = lab.namespace("drain");
-    let mut object = meshed_job(&namespace, "Never", &["--run-for", "1500ms"]);
+    // A drain is requested once: the status port has to be open.
+    let args = ["--await-port", "15020", "--run-for", "1500ms"];
+    let mut object = meshed_job(&namespace, "Never", &args);
     let template = &mut object["spec"]["template"]["metadata"];
     template["annotations"]["usher.dev/drain"] = json!("1s");
     lab.cluster.apply(&object).unwrap();

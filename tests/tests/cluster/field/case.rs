@@ -10,6 +10,10 @@ use usher_cluster::{
 /// Directories of the node with a shell and its programs, which the test application's image lacks.
 const SHELL: [&str; 4] = ["bin", "lib", "lib64", "usr"];
 
+/// Longer than a slow node takes to start all sidecars after their apps; the usual deadline is 30 s. A hold that waits for
+/// another condition than its sidecar is observed long before.
+const HOLD_DEADLINE: (&str, &str) = ("usher.dev/hold-deadline", "5m");
+
 /// A pod. A container with `does` is a stand-in with the real image name and arguments, and this behaviour (`STAND_IN`
 /// of `usher-test-app`). A container with `shell` has the shell of the node. A container without an image is the test
 /// application.
@@ -164,6 +168,10 @@ impl Case {
     }
 
     fn complete(&self, pod: &mut Value) {
+        if matches!(self.wanted, Wanted::Connects(_)) {
+            let (key, value) = HOLD_DEADLINE;
+            pod["metadata"]["annotations"][key] = json!(value);
+        }
         for (key, value) in &self.annotations {
             pod["metadata"]["annotations"][key] = value.clone();
         }

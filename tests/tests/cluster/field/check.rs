@@ -13,7 +13,7 @@ use crate::{
 
 /// The time between a listener and the held connection to it. usher releases at the latest 2 s after the listener of a
 /// proxy with a failing readiness probe, and all pods share the node. A hold that waits for another condition ends at
-/// its deadline, after 30 s.
+/// its deadline, after 30 s or more.
 const SOON: Duration = Duration::from_secs(15);
 
 /// The state of all pods of the namespace.

@@ -89,7 +89,8 @@ fn dapr_with_token() -> Value {
 fn completes(lab: &'static Lab, kind: &Kind, policy: &'static str) -> Row {
     let namespace = lab.namespace(&format!("matrix-{}", policy.to_lowercase()));
     let port = kind.port.to_string();
-    let app = app_container("app", &["--await-port", &port, "--run-for", "300ms"]);
+    // Istio's status port opens before the handler of the request works.
+    let app = app_container("app", &["--await-port", &port, "--run-for", "1s"]);
     let sidecar = (kind.container)();
     let name = sidecar["name"].as_str().unwrap().to_owned();
     lab.cluster
@@ -101,7 +102,7 @@ fn completes(lab: &'static Lab, kind: &Kind, policy: &'static str) -> Row {
         "wait",
         "job/job",
         "--for=condition=Complete",
-        "--timeout=90s",
+        "--timeout=180s",
     ];
     lab.cluster.kubectl(&complete).unwrap();
     let completed_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -24,7 +24,15 @@ fn mesh_proxy_ends_last() {
         let namespace = lab.namespace(&format!("pair-{}", policy.to_lowercase()));
         let ports = [SQL_PORT, ISTIO_STATUS_PORT].map(|port| port.to_string());
         let [sql, istio] = &ports;
-        let args = ["--await-port", sql, "--await-port", istio];
+        // Before the end of this second, pilot-agent may need another request.
+        let args = [
+            "--await-port",
+            sql,
+            "--await-port",
+            istio,
+            "--run-for",
+            "1s",
+        ];
         // The mesh first, so that the order of the pod's containers cannot be the reason.
         let containers = [
             istio_proxy_container(),
