@@ -100,6 +100,14 @@ fn app_was_restarted(cluster: &Cluster) -> bool {
     is_any_app(cluster, |status| status["restartCount"].as_u64() > Some(0))
 }
 
+/// Whether the app of a pod in the mesh runs or has ended, by the kubelet's report.
+fn app_has_begun(cluster: &Cluster) -> bool {
+    is_any_app(cluster, |status| {
+        let state = &status["state"];
+        state["running"].is_object() || state["terminated"].is_object()
+    })
+}
+
 /// Whether the app of a pod in the mesh has ended, by the kubelet's report.
 fn app_has_ended(cluster: &Cluster) -> bool {
     is_any_app(cluster, |status| status["state"]["terminated"].is_object())

@@ -15,6 +15,8 @@ use crate::lab::{self, Lab, until};
 /// Jobs of the series, and the number of parallel ones.
 const SERIES: usize = 20;
 const BESIDE: usize = 4;
+/// A proxy of a slow node may need more than the usual deadline of 30 s.
+const PATIENT: (&str, &str) = ("usher.dev/hold-deadline", "2m");
 
 /// The app ran once, its first attempt got a response, nothing was restarted.
 fn served(outcome: &Outcome) {
@@ -52,6 +54,7 @@ fn first_connection_succeeds_in_twenty_of_twenty_runs() {
             let policy = |number: usize| ["Never", "OnFailure"][number / BESIDE % 2];
             let variant = |number| Variant {
                 restart_policy: policy(number),
+                annotations: vec![PATIENT],
                 ..Variant::new(Proxy::Last)
             };
             numbers
@@ -99,6 +102,7 @@ fn connection_waits_until_the_proxy_is_ready() {
         let variant = Variant {
             delay: Some(Duration::from_secs(seconds)),
             restart_policy,
+            annotations: vec![PATIENT],
             ..Variant::new(proxy)
         };
         let outcome = run(&lab.cluster, &variant);
@@ -141,6 +145,7 @@ fn init_containers_are_not_held() {
                 let variant = Variant {
                     init: Some(init),
                     rules_first,
+                    annotations: vec![PATIENT],
                     ..Variant::new(Proxy::Last)
                 };
                 let outcome = run(cluster, &variant);

@@ -14,8 +14,6 @@ use crate::lab::{self, Lab, until};
 
 /// Rounds of the series; each has a pod of every order, with and without an init container.
 const ROUNDS: usize = 5;
-/// The duration of istiod's outage: an app runs 1 or 2 s after its pod exists, on a busy machine.
-const DELAY: Duration = Duration::from_secs(4);
 const POLICIES: [&str; 3] = ["Never", "OnFailure", "Always"];
 const ORDERS: [(Proxy, Option<InitCase>); 4] = [
     (Proxy::Last, None),
@@ -118,11 +116,18 @@ fn app_without_a_start_hold_runs_before_the_proxy() {
         return;
     };
     let connect = Variant {
-        annotations: vec![("usher.dev/hold", "connect"), ("usher.dev/quit", "false")],
-        delay: Some(DELAY),
+        annotations: vec![
+            ("usher.dev/hold", "connect"),
+            ("usher.dev/quit", "false"),
+            ("usher.dev/hold-deadline", "10m"),
+        ],
+        delay: Some(Duration::from_secs(1)),
         ..variant(Proxy::Last)
     };
-    let outcome = super::run(&lab.cluster, &connect);
+    // istiod is away until the app runs, however long the node takes to start it.
+    let has_begun = || super::app_has_begun(&lab.cluster);
+    let mut outcomes = run_jobs(&lab.cluster, &[connect], &has_begun).unwrap();
+    let outcome = outcomes.pop().unwrap();
     let run = &outcome.app[0];
     assert!(Some(run.main_at) < outcome.proxy_ready_at, "{outcome:#?}");
     // The mesh captures no UDP, so the datagram was sent directly.

@@ -43,7 +43,8 @@ impl Waiting {
         for pod in pods {
             let mut pod = pod.clone();
             unbind(&mut pod["spec"]);
-            lab.cluster.apply(&pod).unwrap();
+            // After a long outage, istiod is out of its Service until it is probed again, and admits no pod.
+            until("istiod to admit a pod", || lab.cluster.apply(&pod).ok());
         }
         waiting.istiod = Some(istiod.pause().unwrap());
         for name in &waiting.names {
