@@ -13,6 +13,9 @@ use crate::lab::{Lab, USHER, alone, until};
 const PATIENCE: &str = "180s";
 /// That of one that fails, which takes this time.
 const FAILS_WITHIN: &str = "40s";
+/// The new agent of a slow node has not tried to clean it after the first of them.
+const TRIES: usize = 4;
+const REASON: &str = "something is left there";
 
 #[test]
 fn leaves_nothing_and_is_idempotent() {
@@ -39,12 +42,19 @@ fn node_that_fails_to_clean_up_is_named() {
     let root = lab.cluster.node_root().unwrap();
     let notes = root.join("run/usher/notes");
     std::fs::write(&notes, "not usher's").unwrap();
-    let left = leave(&lab, "usher", FAILS_WITHIN);
-    let stdout = String::from_utf8_lossy(&left.stdout).into_owned();
+    let stdout_of = |left: &Output| String::from_utf8_lossy(&left.stdout).into_owned();
+    let mut left = leave(&lab, "usher", FAILS_WITHIN);
+    for _ in 1..TRIES {
+        if left.status.success() || stdout_of(&left).contains(REASON) {
+            break;
+        }
+        left = leave(&lab, "usher", FAILS_WITHIN);
+    }
+    let stdout = stdout_of(&left);
     std::fs::remove_file(&notes).unwrap();
     assert_eq!(left.status.code(), Some(1), "{left:?}");
     assert!(stdout.contains(lab.cluster.node_name()), "{stdout}");
-    assert!(stdout.contains("something is left there"), "{stdout}");
+    assert!(stdout.contains(REASON), "{stdout}");
     // The agent continues to retry.
     until("the node to be clean", || {
         (!has_run_dir(&lab)).then_some(())

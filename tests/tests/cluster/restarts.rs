@@ -64,6 +64,7 @@ fn killed_agent_restarts_and_quits() {
     open_gate(&lab, &pod);
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(*exit_code(&pod, "istio-proxy"), 0);
+    lab.decided(&namespace, "quit-accepted");
     // The mode came from the run directory or the API server: enforce.
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
 }
@@ -76,6 +77,13 @@ fn exits_are_detected_without_the_kubelet() {
     let namespace = lab.namespace("no-kubelet");
     lab.cluster.apply(&gated_job(&namespace)).unwrap();
     let pod = container_runs(&lab, &namespace, "istio-proxy");
+    until("the agent to know the pod", || {
+        let holds = lab.holds(&namespace);
+        let mut decisions = holds.iter().map(|line| line.text("decision"));
+        decisions
+            .any(|decision| decision == "hold-armed")
+            .then_some(())
+    });
     lab.cluster
         .stop(Component::Kubelet, Signal::SIGKILL)
         .unwrap();

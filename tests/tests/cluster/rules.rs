@@ -50,6 +50,7 @@ fn restart_rule_restarts_the_app_and_keeps_the_sidecar() {
     let pod = job_becomes(&lab, &namespace, "Complete");
     assert_eq!(container(&pod, "app")["restartCount"], 1);
     assert_eq!(container(&pod, "istio-proxy")["restartCount"], 0);
+    lab.decided(&namespace, "quit-accepted");
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
 }
 
@@ -75,6 +76,7 @@ fn restart_rule_restarts_the_whole_pod() {
         assert_eq!(*exit_code(&found, name), 0, "{name}");
     }
     assert_eq!(*exit_code(&found, "istio-proxy"), 0);
+    lab.decided(&namespace, "quit-accepted");
     // The kubelet ended the proxy's first run, without a request.
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
     assert_eq!(lab.count(&namespace, "pod-finished"), 1);

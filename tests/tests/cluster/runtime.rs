@@ -18,7 +18,7 @@ use crate::{
 
 const JOBS: usize = 20;
 /// The run time of the first app, so that some apps run when half of them have started; then they exit one after the other.
-const FIRST: Duration = Duration::from_secs(15);
+const FIRST: Duration = Duration::from_secs(25);
 const STEP: Duration = Duration::from_millis(500);
 /// The kubelet or the Job retries starts after a failure of the runtime, with a delay.
 const PATIENCE: Duration = Duration::from_secs(180);

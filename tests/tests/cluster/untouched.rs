@@ -79,6 +79,7 @@ fn observe_mode_acts_only_after_enforce() {
 
     lab.mode("enforce");
     job_becomes(&lab, &namespace, "Complete");
+    lab.decided(&namespace, "quit-accepted");
     assert_eq!(lab.count(&namespace, "quit-accepted"), 1);
 }
 
