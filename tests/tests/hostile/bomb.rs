@@ -6,6 +6,7 @@ use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
 use crate::{
     APP, all_done, another_is_quit, enforcing, finish_and_quit, hostile, is_quit, is_sound,
+    observe_apps,
 };
 
 /// Enough to matter to the agent's scan, and no danger to the machine.
@@ -62,15 +63,6 @@ fn present_when_the_agent_starts() {
         finish_and_quit(&agent, pod);
     }
     is_sound(&agent);
-}
-
-/// The agent observes the apps, which takes a second where no process is pid 1 of its container. Once an app has exited
-/// unobserved, the agent could mistake another process of the container for it. A runtime kills those processes.
-fn observe_apps(agent: &Agent, pods: &[Pod]) {
-    for pod in pods {
-        let app = pod.pid(APP);
-        eventually("the agent to observe the app", || agent.watches(app));
-    }
 }
 
 /// A live app, alongside all the processes of an exited one.

@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{APP, ATTACKERS, SIDECAR, another_is_quit, enforcing, is_sound, received, terms};
+use crate::{
+    APP, ATTACKERS, SIDECAR, another_is_quit, enforcing, is_sound, observe_apps, received, terms,
+};
 
 const IMPOSTOR: &str = "impostor";
 
@@ -32,8 +34,8 @@ fn gains_nothing(answer: &Answer, effect: Effect) {
     let pods: Vec<Pod> = (0..ATTACKERS)
         .map(|number| taken(&node, &format!("taken-{number}"), answer.clone(), effect))
         .collect();
-    // The agent has observed the app. Otherwise it could mistake another process of the container for the app.
     another_is_quit(&node, &agent, "before");
+    observe_apps(&agent, &pods);
     for pod in &pods {
         pod.finish(APP, 0);
     }

@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 4_000;
 /// The deadline precedes the time at which the kernel gives up the SYNs.
 const CROWD_DEADLINE: Duration = Duration::from_secs(120);
 /// From the readiness of another pod's sidecar to the connection and its report.
-const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 pub(crate) fn holding() -> Option<Node> {
     privilege::granted_with(&["nft", "nsenter"]).then(|| {
@@ -180,7 +180,7 @@ fn table_owned_by_the_pod() {
         .spawn()
         .unwrap();
     let table = "delete table inet usher; table inet usher { flags owner; set held { type inet_service; flags timeout; \
-                 elements = { 15001 timeout 5s } }; chain gate { type filter hook output priority -90; policy accept; \
+                 elements = { 15001 timeout 10s } }; chain gate { type filter hook output priority -90; policy accept; \
                  tcp dport @held drop; }; }\n";
     let mut orders = owner.stdin.take().unwrap();
     orders.write_all(table.as_bytes()).unwrap();
