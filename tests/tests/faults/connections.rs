@@ -67,9 +67,9 @@ fn client_with_many_connections_to_the_metrics_is_refused() {
 #[test]
 fn flood_of_the_metrics_delays_no_probe() {
     /// A listener with a full backlog costs a second.
-    const LONGEST: Duration = Duration::from_millis(500);
+    const LONGEST: Duration = Duration::from_millis(900);
     // The noise of a busy machine affects one round and not the next.
-    const ROUNDS: usize = 3;
+    const ROUNDS: usize = 5;
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let flood = Flood::default();
@@ -78,7 +78,10 @@ fn flood_of_the_metrics_delays_no_probe() {
             scope.spawn(|| flood.run(|| TcpStream::connect(agent.http()).ok()));
         }
         let probed = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            let rounds = (0..ROUNDS).map(|_| slowest_probe(&agent, &flood)).collect();
+            let mut rounds: Vec<Duration> = Vec::new();
+            while rounds.len() < ROUNDS && rounds.last().is_none_or(|slowest| *slowest > LONGEST) {
+                rounds.push(slowest_probe(&agent, &flood));
+            }
             finish_and_quit(&agent, &node.run(&PodSpec::job("meanwhile")));
             rounds
         }));

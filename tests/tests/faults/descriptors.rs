@@ -5,7 +5,7 @@ use std::process::Command;
 use nix::sys::resource::{Resource, getrlimit};
 use usher_tests::synthetic::{Agent, PodSpec};
 
-use crate::{enforcing, expect_quit, finish_and_quit};
+use crate::{enforcing, expect_quit, finish_and_quit, wait_observed};
 
 /// A limit that leaves none free. With a limit of 0, poll(2) could not even check whether a process lives.
 const FEW: &str = "1";
@@ -27,6 +27,7 @@ fn pods_created_without_free_descriptors_are_followed_later() {
     let known = node.run(&PodSpec::job("known"));
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
+    wait_observed(&agent, &known);
     limit(&agent, FEW);
     // Open descriptors stay open: its pidfd, and the socket for the request.
     finish_and_quit(&agent, &known);

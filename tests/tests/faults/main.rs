@@ -32,6 +32,7 @@ mod unread;
 mod worker;
 
 use usher_tests::privilege;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Node, Pod};
 
 const SIDECAR: &str = "istio-proxy";
@@ -43,6 +44,12 @@ fn enforcing() -> Option<Node> {
         node.annotate(&[("usher.dev/mode", "enforce")]);
         node
     })
+}
+
+/// Waits until the agent observes the app. Otherwise only the kubelet could report its end.
+fn wait_observed(agent: &Agent, pod: &Pod) {
+    let app = pod.pid("app");
+    eventually("the agent to observe the app", || agent.watches(app));
 }
 
 /// Ends the app, and expects one request to the sidecar, by POST to the

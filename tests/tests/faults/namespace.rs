@@ -133,9 +133,15 @@ fn api_server_that_has_just_started() {
     assert_eq!(check(&node)["outcome"], "ok");
     agent.kill();
     assert!(opted_out.requests(SIDECAR).is_empty());
+    // On a slow machine a Namespace may have failed more often, and the third failure is reported.
+    let requests = server.requests_for(GET);
+    let is_brief = ["opted-out", "ordinary"].iter().all(|name| {
+        let path = format!("/api/v1/namespaces/{name}");
+        requests.iter().filter(|one| one.path == path).count() <= 3
+    });
     let events = server.events();
     let reported = |event: &serde_json::Value| event["reason"] == "NamespaceUnread";
-    assert!(!events.iter().any(reported), "{events:#?}");
+    assert!(!is_brief || !events.iter().any(reported), "{events:#?}");
 }
 
 /// A Namespace that was deleted before its pods keeps its last values for them; a static pod's may never have existed.

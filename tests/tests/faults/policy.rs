@@ -6,7 +6,7 @@ use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, RestartPolicy, RestartRule};
 use usher_tests::wait::fewer;
 
-use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, kernel};
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, kernel, wait_observed};
 
 #[test]
 fn never_ends_with_any_exit_code() {
@@ -125,6 +125,9 @@ fn statuses_are_not_needed() {
     let agent = Agent::start(&node);
     let never = node.run(&PodSpec::job("never"));
     let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
+    for pod in [&never, &on_failure] {
+        wait_observed(&agent, pod);
+    }
     finish_and_quit(&agent, &never);
     // Only the exit code decides whether the app is restarted.
     if kernel::reports_exit_codes() {

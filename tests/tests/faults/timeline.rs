@@ -6,6 +6,7 @@ use std::io::Write;
 use serde_json::Value;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
+use usher_tests::wait::{found_within, patience};
 
 use crate::{enforcing, finish_and_quit, kernel};
 
@@ -78,11 +79,11 @@ fn records_pods_that_are_not_ours_with_a_reason() {
         "decision=\"not-applicable\"",
         |count| count == 1.0,
     );
-    let reported = entries(&node, &pod.name());
-    let mut reported = reported.iter();
-    let (_decision, reason) = reported
-        .find(|(decision, _)| decision == "not-applicable")
-        .unwrap();
+    // A decision is counted before it is written.
+    let (_decision, reason) = found_within(patience(), "the journal's entry", || {
+        let mut reported = entries(&node, &pod.name()).into_iter();
+        reported.find(|(decision, _)| decision == "not-applicable")
+    });
     assert!(
         reason.contains("no recipe recognizes a sidecar"),
         "{reason}"

@@ -10,6 +10,7 @@ fn a_killed_worker_is_replaced() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods = ["first", "second"].map(|name| node.run(&PodSpec::job(name)));
+    eventually("the worker", || agent.worker().is_some());
     let killed = agent.worker();
     agent.signal_worker(Signal::SIGKILL);
     eventually("another worker", || {
@@ -27,6 +28,7 @@ fn a_stopped_worker_is_replaced() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("stopped"));
+    eventually("the worker", || agent.worker().is_some());
     agent.signal_worker(Signal::SIGSTOP);
     pod.finish("app", 0);
     agent.wait_for("step-failed", &pod.name());
