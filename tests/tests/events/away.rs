@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use usher_tests::synthetic::api_server::Trouble;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
 
 use crate::{enforcing, setup, wait_for, wait_mode, with};
@@ -67,9 +68,12 @@ fn events_are_sent_afterwards_with_their_timestamps() {
         let count = agent.metric("usher_events_total", &label);
         assert!(count < 0.5, "{count} {result}");
     }
-    let lines = agent.log().lines();
-    let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
-    assert_eq!(count_of("could not send an Event; keeping it for later"), 2);
+    let kept = || {
+        let text = "could not send an Event; keeping it for later";
+        agent.log().count(|line| line["message"] == text)
+    };
+    eventually("both complaints", || kept() >= 2);
+    assert_eq!(kept(), 2);
 }
 
 #[test]

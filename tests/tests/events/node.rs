@@ -60,11 +60,15 @@ fn change_during_an_outage_is_detected() {
     server.annotate(&[("usher.dev/mode", "off")]);
     server.away(false);
     wait_mode(&agent, "off");
+    let again = "watching the Node again";
+    agent
+        .log()
+        .wait(again, |line| (line["message"] == again).then_some(()));
     let lines = agent.log().lines();
     let count_of = |text| lines.iter().filter(|line| line["message"] == text).count();
     let lost = "lost the watch on the Node, retrying; its last annotations stay in use";
     assert_eq!(count_of(lost), 1);
-    assert_eq!(count_of("watching the Node again"), 1);
+    assert_eq!(count_of(again), 1);
 }
 
 #[test]
