@@ -14,6 +14,8 @@ use crate::{APP, lingering, reason};
 
 const LEAST: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(2);
+/// A machine that runs the client too late makes it silent: such a try does not count.
+const TRIES: usize = 3;
 
 /// An app that responds to requests, and closes each connection.
 pub(crate) fn server() -> ContainerSpec {
@@ -94,30 +96,52 @@ impl Deleted {
 #[test]
 fn signal_waits_while_clients_connect() {
     let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Requests));
-    let Some(mut deleted) = Deleted::new(server(), client) else {
+    for _ in 0..TRIES {
+        let Some(mut deleted) = Deleted::new(server(), client) else {
+            return;
+        };
+        deleted.wait_while_sent(LEAST + SILENCE + Duration::from_secs(1));
+        let has_ended = deleted.kill.has_ended();
+        let sender = deleted.sender.take().unwrap();
+        if has_ended && is_silent(sender.pauses().longest()) {
+            continue;
+        }
+        assert!(!has_ended);
+        let last_sent = sender.stop();
+        let why = deleted.released();
+        assert!(last_sent.elapsed() >= SILENCE);
+        assert!(why.starts_with("clients have sent nothing for 2s"), "{why}");
         return;
-    };
-    deleted.wait_while_sent(LEAST + SILENCE + Duration::from_secs(1));
-    assert!(!deleted.kill.has_ended());
-    let last_sent = deleted.sender.take().unwrap().stop();
-    let why = deleted.released();
-    assert!(last_sent.elapsed() >= SILENCE);
-    assert!(why.starts_with("clients have sent nothing for 2s"), "{why}");
+    }
+    panic!("the client was silent in each try");
+}
+
+/// Whether a pause of the client may be the silence that the agent waits for, between two of its samples.
+fn is_silent(pause: Duration) -> bool {
+    pause > SILENCE / 2
 }
 
 /// The ceiling is the grace period of 30 s less the reserve.
 #[test]
 fn steady_traffic_keeps_the_signal_until_the_ceiling() {
     let client = |pod: &Pod| Some(Sender::client(pod, Traffic::Bytes));
-    let app = holding(Holding::default().listening("0.0.0.0:8080"));
-    let Some(deleted) = Deleted::new(app, client) else {
+    for _ in 0..TRIES {
+        let app = holding(Holding::default().listening("0.0.0.0:8080"));
+        let Some(deleted) = Deleted::new(app, client) else {
+            return;
+        };
+        let pauses = deleted.sender.as_ref().unwrap().pauses();
+        let why = deleted.released();
+        if why.starts_with("clients have sent nothing for 2s") && is_silent(pauses.longest()) {
+            continue;
+        }
+        assert!(
+            why.starts_with("the rest of the pod's grace period is for the app"),
+            "{why}"
+        );
         return;
-    };
-    let why = deleted.released();
-    assert!(
-        why.starts_with("the rest of the pod's grace period is for the app"),
-        "{why}"
-    );
+    }
+    panic!("the client was silent in each try");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Drain of inbound connections while the stop signal of a sidecar waits.
 
 use usher_tests::synthetic::catalog::istio;
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{ContainerSpec, Pod};
 
@@ -37,6 +38,8 @@ fn sidecar_drains_while_it_lingers() {
         let mut kill = held(&state, &agent, pod);
         let why = reason(&agent, "linger-drained", pod);
         assert!(why.contains("was accepted"), "{why}");
+        // The line of the sidecar may arrive later than that of the agent.
+        eventually("the drain request", || !drains(pod).is_empty());
         assert_eq!(drains(pod), [(port, line.to_owned())]);
         assert!(!kill.has_ended());
         assert!(pod.end_so_far(SIDECAR).is_none());

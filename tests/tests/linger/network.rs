@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,30 @@ pub(crate) const PORT: u16 = 8080;
 pub(crate) struct Sender {
     is_stopped: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
+    pauses: Pauses,
     /// Returns the time of the last request.
     thread: Option<JoinHandle<Instant>>,
+}
+
+/// The pauses of a sender: the end of its last request, and the longest pause so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Pauses(Arc<Mutex<(Instant, Duration)>>);
+
+impl Pauses {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new((Instant::now(), Duration::ZERO))))
+    }
+
+    fn record(&self) {
+        let longest = self.longest();
+        *self.0.lock().unwrap() = (Instant::now(), longest);
+    }
+
+    /// The longest pause so far. It is far longer than usual when the machine runs the sender late.
+    pub(crate) fn longest(&self) -> Duration {
+        let (last, longest) = *self.0.lock().unwrap();
+        longest.max(last.elapsed())
+    }
 }
 
 /// What a sender does.
@@ -100,9 +122,11 @@ impl Sender {
     ) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
+        let pauses = Pauses::new();
         let pid = pod.pid(crate::APP);
         let thread = thread::spawn({
             let (is_stopped, sent) = (Arc::clone(&is_stopped), Arc::clone(&sent));
+            let pauses = pauses.clone();
             move || {
                 if is_elsewhere {
                     unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -120,6 +144,7 @@ impl Sender {
                             stream.write_all(b"x").unwrap();
                         }
                     }
+                    pauses.record();
                     sent.fetch_add(1, Ordering::SeqCst);
                     thread::sleep(every);
                 }
@@ -129,6 +154,7 @@ impl Sender {
         let sender = Self {
             is_stopped,
             sent,
+            pauses,
             thread: Some(thread),
         };
         usher_tests::synthetic::clock::eventually("traffic", || sender.sent() > 0);
@@ -138,6 +164,10 @@ impl Sender {
     /// How often it has sent.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn pauses(&self) -> Pauses {
+        self.pauses.clone()
     }
 
     /// Returns how often it has sent when nothing is sent any more.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, wire::Manner};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, clock::eventually, wire::Manner};
 
 use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
 
@@ -61,11 +61,16 @@ fn observe_mode_reports_and_arms_nothing() {
     let pod = node.run(&pod("observed"));
     state.add(&pod, SIDECAR);
     let agent = Agent::start_with(&node, &[state.flag()]);
+    // Otherwise the kubelet reports the end of the sidecar, a second later.
+    let processes = [APP, SIDECAR].map(|container| pod.pid(container));
+    eventually("the agent to observe the containers", || {
+        processes.iter().all(|pid| agent.watches(*pid))
+    });
     pod.mark_deleted();
     state.kill(&pod, SIDECAR, "15").succeeds();
     pod.ended(SIDECAR);
-    // The app works for this long without its sidecar.
-    std::thread::sleep(Duration::from_millis(1500));
+    // The app works for this long without its sidecar. The agent reports a second and more.
+    std::thread::sleep(Duration::from_secs(4));
     pod.finish(APP, 0);
     let why = reason(&agent, "would-linger", &pod);
     assert!(
