@@ -140,7 +140,7 @@ fn deadline() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod =
-        node.create(&ready_on_command("deadline").hold_deadline(slower(Duration::from_secs(4))));
+        node.create(&ready_on_command("deadline").hold_deadline(slower(Duration::from_secs(8))));
     held(&agent, &pod);
     pod.first_instruction(APP);
     let why = release_reason(&agent, &pod);

@@ -17,7 +17,7 @@ fn released_before_the_probe_kills_it() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     for (kind, word) in KINDS {
-        let app = app(APP).probe(Probe::http(kind, 6));
+        let app = app(APP).probe(Probe::http(kind, 10));
         let pod = node.create(&pod(&word.to_lowercase()).with(app).with(proxy()));
         held(&agent, &pod);
         // The limit is reported beforehand.

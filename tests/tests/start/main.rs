@@ -49,8 +49,8 @@ fn node(mode: &str) -> Option<Node> {
 /// A runtime that is slow enough for a debug build on a busy
 /// machine. The cluster tests measure the real time.
 const PACE: Pace = Pace {
-    create: Duration::from_millis(200),
-    exec: Duration::from_millis(200),
+    create: Duration::from_millis(400),
+    exec: Duration::from_millis(400),
     ..Pace::CONTAINERD
 };
 
