@@ -84,6 +84,8 @@ fn sigterm_exits_with_zero() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("there"));
+    // It serves metrics once it handles signals.
+    agent.wait_metric("usher_pods", "", |pods| pods > 0.5);
     assert_eq!(agent.stop(), Some(0));
     assert!(pod.end_so_far(SIDECAR).is_none());
 }
