@@ -5,14 +5,19 @@
 //! | pod-hours | time that sidecars ran on after the apps of their pod |
 //! | CPU and memory hours | the requests of those pods for that time |
 //! | refused connections | connections that a hold would have prevented from failing, in observe mode |
+//! | open at stop | connections of a deleted pod that were open at the stop signal of its sidecar, in observe mode |
+//! | after stop | connections that clients opened to a deleted pod after the stop signal of its app, in observe mode |
 //! | SIGTERM gap | time that apps of deleted pods ran without a sidecar that had ended |
 //!
-//! [`PodCost`] follows one pod, [`Ledger`] adds up. Both are counted in every mode but off.
+//! [`PodCost`] follows one pod, [`Connections`] counts decisions, [`Ledger`] adds up. The times are counted in every mode
+//! but off.
 
+mod connections;
 mod ledger;
 mod pod;
 
 pub(crate) use self::{
+    connections::Connections,
     ledger::Ledger,
     pod::{Amount, PodCost},
 };

@@ -151,7 +151,7 @@ impl Engine {
         for uid in self.timers.due(now) {
             self.review_pod(now, &uid, &mut actions);
         }
-        self.count_refused(&actions);
+        self.count_connections(&actions);
         if self.kubelet_poll.due().is_some_and(|due| due <= now) {
             self.kubelet_poll.sent(now);
             actions.push(Action::FetchPods);

@@ -9,7 +9,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use usher_tests::{
     privilege,
-    synthetic::{Agent, Node, Pod, PodSpec, spec::RestartPolicy},
+    synthetic::{
+        Agent, ContainerSpec, Node, Pod, PodSpec, runtime::StateDir, spec::RestartPolicy,
+        wire::Holding,
+    },
     wait::{found_within, patience},
 };
 
@@ -23,6 +26,8 @@ const ROUNDS: usize = 5;
 const RUN_ON: Duration = Duration::from_secs(6);
 /// The time that an app runs on after its sidecar.
 const GAP: Duration = Duration::from_secs(2);
+/// A stop signal that a process ignores. It ends later than it is stopped, as a proxy does that drains.
+const WINCH: &str = "28";
 /// The delay until the test or the agent observes an exit, on a busy machine.
 const DELAY: f64 = 0.2;
 /// Hours of sidecars that run on for seconds, as on a busy machine.
@@ -204,10 +209,55 @@ fn gap_of_a_deleted_pod_is_counted() {
     assert!(truth.is_within(gap, DELAY), "{after}");
 }
 
+/// A pod with two connections from its app to its sidecar.
+fn connected(node: &Node, namespace: &str) -> Pod {
+    const PORT: &str = "127.0.0.1:15001";
+    let proxy = Holding::default().listening(PORT);
+    let app = Holding::default().connected(PORT, 2);
+    let mut spec = PodSpec::new("connected")
+        .with(ContainerSpec::holding_proxy(proxy))
+        .with(ContainerSpec::holding("app", app).later())
+        .policy(RestartPolicy::Always);
+    namespace.clone_into(&mut spec.namespace);
+    let pod = node.run(&spec);
+    pod.wait_line(PROXY, "holding");
+    pod.start("app");
+    pod.wait_line("app", "holding");
+    pod
+}
+
+/// The pod is deleted. Its sidecar receives its stop signal, and ends before the app.
+fn end_sidecar_first(state: &StateDir, agent: &Agent, pod: &Pod) {
+    let logged = |message: &str| {
+        found_within(patience(), message, || {
+            let count = agent.log().count(|line| line["message"] == message);
+            (count > 0).then_some(())
+        });
+    };
+    logged("observes the stop signal of the container");
+    pod.mark_deleted();
+    state.kill(pod, PROXY, WINCH).succeeds();
+    logged("sampled the traffic of a pod");
+    pod.signal(PROXY, Signal::SIGKILL);
+    pod.ended(PROXY);
+    thread::sleep(GAP);
+    pod.signal("app", Signal::SIGKILL);
+    pod.ended("app");
+}
+
 #[test]
 fn report_of_two_namespaces() {
     let Some(node) = observing() else { return };
-    let agent = Agent::start(&node);
+    let state = StateDir::below(&node.run_dir());
+    let deleted = connected(&node, "shop");
+    state.add(&deleted, PROXY);
+    let debug = ["--log", "info,usher_agent=debug"].map(str::to_owned);
+    let agent = Agent::start_with(&node, &[&[state.flag()][..], &debug].concat());
+    end_sidecar_first(&state, &agent, &deleted);
+    found_within(patience(), "the open connections", || {
+        let report = report(&node, &["report"]);
+        (report["items"][0]["openAtStopConnections"] == 2).then_some(())
+    });
     for namespace in ["infra", "shop"] {
         let pod = started(&node, &agent, &requesting("brief", namespace));
         pod.finish("app", 0);

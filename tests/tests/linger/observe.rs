@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::runtime::StateDir;
-use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, clock};
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, clock, usher};
 
 use crate::auto::server;
 use crate::network::{Sender, Traffic};
@@ -47,7 +47,7 @@ fn sampled(agent: &Agent, times: usize) {
 /// The app serves clients after its stop signal. The pod has no sidecar.
 #[test]
 fn connections_that_clients_open_after_the_stop_signal_of_the_app() {
-    let Some((_node, state, agent, pod)) = observed(&PodSpec::new("served").with(server()), &[APP])
+    let Some((node, state, agent, pod)) = observed(&PodSpec::new("served").with(server()), &[APP])
     else {
         return;
     };
@@ -72,5 +72,8 @@ fn connections_that_clients_open_after_the_stop_signal_of_the_app() {
         (least..=most).contains(&counted),
         "{why}: {least} to {most}"
     );
+    let report = usher::on(&node, &["report", "-o", "json"]);
+    let expected = format!("\"afterStopConnections\": {counted}");
+    assert!(report.stdout.contains(&expected), "{why}: {report:?}");
     assert!(agent.holder().is_none());
 }

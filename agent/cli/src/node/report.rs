@@ -17,7 +17,9 @@ use crate::{
 /// time, in cores and GiB; -o wide adds the part of the sidecars. REFUSED counts
 /// connections that were refused while a sidecar started, in observe mode.
 /// SIGTERM-GAP is the time that apps of deleted pods ran without a sidecar that
-/// had ended.
+/// had ended. In observe mode, OPEN-AT-STOP counts connections within deleted pods
+/// that were open when such a sidecar received its stop signal, and AFTER-STOP
+/// counts connections that clients opened after the stop signal of an app.
 ///
 /// The agent counts in observe mode as in enforce mode, from its start on. Needs
 /// the agent. kubectl usher report --all-nodes adds up the nodes.
@@ -73,6 +75,8 @@ impl Report for CostReport {
             "MEMORY-GIB-HOURS",
             "REFUSED",
             "SIGTERM-GAP",
+            "OPEN-AT-STOP",
+            "AFTER-STOP",
         ];
         if wide {
             columns.extend(["SIDECAR-CPU-HOURS", "SIDECAR-MEMORY-GIB-HOURS"]);
@@ -105,6 +109,8 @@ fn row(name: &str, cost: &NamespaceCost, wide: bool) -> Vec<Cell> {
         hours(cost.memory_gib_hours),
         cost.refused_connections.to_string().into(),
         format!("{:.1}s", cost.sigterm_gap_seconds).into(),
+        cost.open_at_stop_connections.to_string().into(),
+        cost.after_stop_connections.to_string().into(),
     ];
     if wide {
         row.extend([
@@ -159,6 +165,9 @@ mod tests {
                     namespace: name.map(str::to_owned),
                     pods: 2,
                     pod_hours: 1.25,
+                    refused_connections: 3,
+                    open_at_stop_connections: 4,
+                    after_stop_connections: 5,
                     ..NamespaceCost::default()
                 })
                 .collect(),
@@ -184,9 +193,9 @@ mod tests {
         assert_eq!(
             text(&report(&[("one", 90)], &[Some("shop"), None])),
             [
-                "shop 2 0 1.250 0.000 0.000 0 0.0s",
-                "(others) 2 0 1.250 0.000 0.000 0 0.0s",
-                "(total) 4 0 2.500 0.000 0.000 0 0.0s",
+                "shop 2 0 1.250 0.000 0.000 3 0.0s 4 5",
+                "(others) 2 0 1.250 0.000 0.000 3 0.0s 4 5",
+                "(total) 4 0 2.500 0.000 0.000 6 0.0s 8 10",
                 "counted for 1m 30s on node one",
             ]
         );

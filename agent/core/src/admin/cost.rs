@@ -48,6 +48,11 @@ pub struct NamespaceCost {
     pub refused_connections: u64,
     /// Time that apps of deleted pods ran on after a sidecar had ended.
     pub sigterm_gap_seconds: f64,
+    /// Connections of deleted pods that were open at the stop signal of a sidecar that ended before the apps, in observe
+    /// mode.
+    pub open_at_stop_connections: u64,
+    /// Connections that clients opened to deleted pods after the stop signal of an app, in observe mode.
+    pub after_stop_connections: u64,
 }
 
 impl CostReport {
@@ -95,6 +100,8 @@ impl NamespaceCost {
         self.sidecar_memory_gib_hours += other.sidecar_memory_gib_hours;
         self.refused_connections += other.refused_connections;
         self.sigterm_gap_seconds += other.sigterm_gap_seconds;
+        self.open_at_stop_connections += other.open_at_stop_connections;
+        self.after_stop_connections += other.after_stop_connections;
     }
 }
 
@@ -108,6 +115,8 @@ mod tests {
             pods,
             pod_hours,
             refused_connections: pods,
+            open_at_stop_connections: 10 * pods,
+            after_stop_connections: 100 * pods,
             ..NamespaceCost::default()
         }
     }

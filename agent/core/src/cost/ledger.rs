@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Amount;
+use super::{Amount, Connections};
 use crate::admin::NamespaceCost;
 
 /// Namespaces with figures of their own. The others share one entry, so that pods cannot fill the memory.
@@ -25,8 +25,8 @@ struct Total {
     memory_byte_seconds: f64,
     sidecar_cpu_seconds: f64,
     sidecar_memory_byte_seconds: f64,
-    refused: u64,
     gap_seconds: f64,
+    connections: Connections,
 }
 
 impl Ledger {
@@ -36,11 +36,9 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn add_refused(&mut self, namespace: &str, connections: usize) {
-        if connections > 0 {
-            let connections = u64::try_from(connections).unwrap_or(u64::MAX);
-            let refused = &mut self.total(namespace).refused;
-            *refused = refused.saturating_add(connections);
+    pub(crate) fn add_connections(&mut self, namespace: &str, connections: Connections) {
+        if connections != Connections::default() {
+            self.total(namespace).connections.add(connections);
         }
     }
 
@@ -103,8 +101,10 @@ impl Total {
             memory_gib_hours: self.memory_byte_seconds / GIB_HOUR,
             sidecar_cpu_hours: self.sidecar_cpu_seconds / HOUR,
             sidecar_memory_gib_hours: self.sidecar_memory_byte_seconds / GIB_HOUR,
-            refused_connections: self.refused,
+            refused_connections: self.connections.refused,
             sigterm_gap_seconds: self.gap_seconds,
+            open_at_stop_connections: self.connections.open_at_stop,
+            after_stop_connections: self.connections.after_stop,
         }
     }
 }
@@ -127,15 +127,34 @@ mod tests {
             ledger.add(&format!("n{number}"), amount);
         }
         ledger.add("n0", amount);
-        ledger.add_refused("another", 3);
+        let connections = Connections {
+            refused: 3,
+            open_at_stop: 4,
+            after_stop: 5,
+        };
+        ledger.add_connections("another", connections);
+        ledger.add_connections("n1", connections);
         // Nothing to count takes no entry.
         ledger.add("n0", Amount::default());
+        ledger.add_connections("n0", Connections::default());
         let costs = ledger.costs();
         assert_eq!(costs.len(), MOST_NAMESPACES + 1);
         assert_eq!((costs[0].pods, costs[1].pods), (2, 1));
         let others = &costs[MOST_NAMESPACES];
         assert_eq!(others.namespace, None);
-        assert_eq!((others.pods, others.refused_connections), (10, 3));
+        assert_eq!(others.pods, 10);
+        for (cost, expected) in [
+            (&costs[0], [0, 0, 0]),
+            (&costs[1], [3, 4, 5]),
+            (others, [3, 4, 5]),
+        ] {
+            let counted = [
+                cost.refused_connections,
+                cost.open_at_stop_connections,
+                cost.after_stop_connections,
+            ];
+            assert_eq!(counted, expected, "{cost:?}");
+        }
         assert!((others.pod_hours - 10.0).abs() < 1e-9);
     }
 }

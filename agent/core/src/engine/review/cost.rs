@@ -1,12 +1,13 @@
 //! The costs of sidecars that outlive their apps: what the reviews of pods add to them.
 
+use std::collections::BTreeMap;
+
 use super::Engine;
 use crate::{
     Action, Decision,
     admin::NamespaceCost,
     base::{id::PodUid, time::Timestamp},
-    cost::Ledger,
-    decision::Kind,
+    cost::{Connections, Ledger},
     pod::{state::Tracked, view::PodView},
 };
 
@@ -50,17 +51,17 @@ impl Engine {
         self.costs.add(&view.spec.namespace, amount);
     }
 
-    /// Adds the refused connections that these actions report.
-    pub(in crate::engine) fn count_refused(&mut self, actions: &[Action]) {
+    /// Adds the connections that the decisions among these actions report.
+    pub(in crate::engine) fn count_connections(&mut self, actions: &[Action]) {
+        let mut pods: BTreeMap<&PodUid, Connections> = BTreeMap::new();
         for action in actions {
-            if let Action::Report(Decision {
-                pod,
-                kind: Kind::WouldHold { tally, .. },
-                ..
-            }) = action
-                && let Some(spec) = self.pods.get(pod).and_then(|pod| pod.spec.as_ref())
-            {
-                self.costs.add_refused(&spec.namespace, tally.connections);
+            if let Action::Report(Decision { pod, kind, .. }) = action {
+                pods.entry(pod).or_default().count(kind);
+            }
+        }
+        for (uid, connections) in pods {
+            if let Some(spec) = self.pods.get(uid).and_then(|pod| pod.spec.as_ref()) {
+                self.costs.add_connections(&spec.namespace, connections);
             }
         }
     }

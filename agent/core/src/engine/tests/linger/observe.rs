@@ -1,5 +1,7 @@
 //! Observe mode reports the stop signals that would have waited.
 
+mod costs;
+
 use super::*;
 use crate::linger::pre_stop::traffic::Sample;
 
@@ -37,10 +39,12 @@ impl Stage {
     }
 
     fn stop_observed(&mut self, run: &str) {
-        let name = if run == "i" { PROXY } else { "app" };
+        let mut containers = self.spec.containers.iter();
+        let container = containers.find(|one| run_of(&one.name) == run);
+        let name = container.unwrap().name.clone();
         self.send(Event::Stop {
             key: key(run),
-            name: name.to_owned(),
+            name,
             result: StopResult::Observed,
         });
     }
