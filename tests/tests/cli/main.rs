@@ -68,13 +68,14 @@ fn known(node: &Node) {
     all_run(node);
 }
 
-/// Waits until the agent has observed every container of the pods.
+/// Waits until the agent has observed the containers that run. Init containers have ended, and the sandbox has no name.
 fn all_run(node: &Node) {
     eventually("all containers to be observed", || {
         let pods = json(node, &["pods", "--all"]);
         let items = pods["items"].as_array().into_iter().flatten();
-        let mut containers =
-            items.flat_map(|pod| pod["containers"].as_array().into_iter().flatten());
+        let mut containers = items
+            .flat_map(|pod| pod["containers"].as_array().into_iter().flatten())
+            .filter(|container| container["name"].is_string() && container["role"] != "init");
         pods["from"] == "agent" && containers.all(|container| container["state"] == "running")
     });
 }
