@@ -24,7 +24,7 @@ impl Cache {
     ///
     /// Closing the returned socket may wait for changes of rules, so close it after the packet is sent.
     pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
-        let socket = match netns.netlink(Protocol::Netfilter) {
+        let socket = match netns.netlink_here(Protocol::Netfilter) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not open a socket to read rules");

@@ -68,8 +68,10 @@ impl Gate {
     pub(in crate::worker) fn release_connections(&mut self, netns: &Netns) {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
-        // With a separate socket: on the table's socket, the rest of a long dump would delay the next change.
-        if waits && self.lane.rules.check(netns).is_err() {
+        // With a separate socket: on the table's socket, the rest of a long dump would delay the next change. It closes
+        // after the copies are sent, because that waits for an RCU grace period (10 ms) after a change of the table.
+        let rules = waits.then(|| self.lane.rules.check(netns));
+        if matches!(rules, Some(Err(_))) {
             // Connections and queries continue with their retransmissions, which cost the pod's own processor time.
             self.is_costly = true;
             self.sender = None;

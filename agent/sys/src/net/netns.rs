@@ -3,7 +3,8 @@
 //! This is the only module that enters a namespace
 //! ([setns(2)](https://man7.org/linux/man-pages/man2/setns.2.html)). It does so on a new thread that opens the socket
 //! and exits: there is no return to the old namespace that could fail, and no other code runs inside. A socket stays
-//! in the namespace that it was opened in, so ordinary threads connect and communicate.
+//! in the namespace that it was opened in, so ordinary threads connect and communicate. The exception is
+//! [`Netns::netlink_here`]: a new thread costs two switches to another processor, which a request does not wait for.
 //!
 //! An open namespace and its sockets keep the namespace alive, so close all of them after the work. Needs
 //! `CAP_SYS_ADMIN`, and `CAP_SYS_PTRACE` for processes of other users.
@@ -178,6 +179,30 @@ impl Netns {
     /// Opens a netlink socket in the namespace. Its requests concern this namespace only.
     pub fn netlink(&self, protocol: Protocol) -> Result<Socket, Error> {
         self.socket(|| Socket::open(protocol))
+    }
+
+    /// [`Self::netlink`] on this thread, which enters the namespace and returns. Saves 0.2 ms. A failed return ends the
+    /// process, so call it only in one that is replaced, such as the worker.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place for setns besides a thread of its own"
+    )]
+    pub fn netlink_here(&self, protocol: Protocol) -> Result<Socket, Error> {
+        let enter = |source: io::Error| Error::Enter {
+            id: self.id,
+            source,
+        };
+        let home = File::open("/proc/thread-self/ns/net").map_err(enter)?;
+        setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|errno| enter(errno.into()))?;
+        let opened = Socket::open(protocol);
+        if setns(home, CloneFlags::CLONE_NEWNET).is_err() {
+            // This thread would do its next work in the namespace of a pod.
+            std::process::abort();
+        }
+        opened.map_err(|source| Error::Socket {
+            id: self.id,
+            source,
+        })
     }
 
     fn socket<T: Send>(&self, open: impl FnOnce() -> io::Result<T> + Send) -> Result<T, Error> {
