@@ -205,3 +205,19 @@ fn other_families() {
         assert_eq!(evaluations(&netns), 2);
     });
 }
+
+#[test]
+fn thread_returns_from_the_namespace_of_its_socket() {
+    inside(async |netns| {
+        let elsewhere = Netns::scratch().unwrap();
+        let there = elsewhere.netlink_here(Protocol::Netfilter).unwrap();
+        let now = fs::File::open("/proc/thread-self/ns/net").unwrap();
+        assert_eq!(Netns::from_fd(now.into()).unwrap().id(), netns.id());
+        // Only the rules here change.
+        let before = generation(&there).unwrap();
+        nft("add table inet elsewhere");
+        assert_eq!(generation(&there).unwrap(), before);
+        let here = netns.netlink_here(Protocol::Netfilter).unwrap();
+        assert_ne!(generation(&here).unwrap(), before);
+    });
+}
