@@ -1,6 +1,7 @@
 //! `cargo xtask test`: lint, unit tests, node tests with synthetic pods, then the agent's image on a real cluster.
 //!
-//! The first failure ends the task. One or two tests that fail are repeated first. A step that the machine cannot run is skipped; with `CI=true` that is a failure.
+//! The first step that fails ends the task; [`rerun`] repeats one or two tests that failed. A step that the machine
+//! cannot run is skipped; with `CI=true` that is a failure.
 
 mod background;
 pub(crate) mod clusters;

@@ -18,11 +18,16 @@ use crate::{step::Steps, workspace::within};
 /// A defect fails more tests, or fails again.
 const AT_MOST: usize = 2;
 
+/// The exit code of cargo when a test failed; [`within`] exits with 137 at its limit.
+const FAILED: i32 = 101;
+
 /// What one run printed.
 #[derive(Debug)]
 struct Run {
     passed: Vec<String>,
     failed: Vec<String>,
+    /// Every program has printed its summary: none was killed, crashed or did not build.
+    is_complete: bool,
     /// Why it failed, also if no test failed.
     result: Result<()>,
 }
@@ -54,7 +59,8 @@ fn run_to(
         return Ok(Vec::new());
     };
     let failed = first.failed;
-    if failed.is_empty() || failed.len() > AT_MOST {
+    // The tests of a program that ended early are not among the failed ones.
+    if !first.is_complete || failed.is_empty() || failed.len() > AT_MOST {
         return Err(error);
     }
     say(&format!("{error:#}\nrepeating {}", failed.join(", ")));
@@ -82,13 +88,17 @@ fn once(out: &mut impl Write, command: &Command) -> Result<Run> {
         .with_context(|| format!("run {command:?}"))?;
     let output = child.stdout.take().context("read the results of tests")?;
     let (mut passed, mut failed) = (Vec::new(), Vec::new());
+    let (mut begun, mut ended) = (0_usize, 0_usize);
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read the results of tests")?;
         let written = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
         written.context("print the results of tests")?;
-        match verdict::parse(&String::from_utf8_lossy(&line)) {
+        let line = String::from_utf8_lossy(&line);
+        match verdict::parse(&line) {
             Some((name, true)) => passed.push(name.to_owned()),
             Some((name, false)) => failed.push(name.to_owned()),
+            None if line.starts_with("running ") => begun += 1,
+            None if line.starts_with("test result: ") => ended += 1,
             None => {}
         }
     }
@@ -104,6 +114,7 @@ fn once(out: &mut impl Write, command: &Command) -> Result<Run> {
     Ok(Run {
         passed,
         failed,
+        is_complete: status.code() == Some(FAILED) && begun == ended,
         result,
     })
 }
@@ -137,7 +148,8 @@ mod tests {
 
     #[test]
     fn failed_test_is_repeated_and_named() {
-        let first = "test a::b ... ok\ntest a::c ... FAILED";
+        let first =
+            "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1";
         let (flaky, log) = outcome(first, "test a::c ... ok");
         assert_eq!(flaky.unwrap(), ["a::c"]);
         assert_eq!(
@@ -149,10 +161,12 @@ mod tests {
     #[test]
     fn defect_fails() {
         let one = "test a::c ... FAILED";
+        let crashed = &format!("{one}\nrunning 1 test\ntest a::d ...");
         for (first, second, runs) in [
             (one, one, 2),
             (one, "running 0 tests", 2),
             ("error: could not compile", "", 1),
+            (crashed, "test a::c ... ok", 1),
             (&[one; AT_MOST + 1].join("\n"), "test a::c ... ok", 1),
         ] {
             let (flaky, log) = outcome(first, second);
