@@ -1,12 +1,8 @@
-//! Waits until stop signals of containers would wait.
-
-use std::time::Duration;
+//! Waits until the stop signals of containers are armed.
 
 use usher_tests::wait::found_within;
 
-use crate::place::Place;
-
-const PATIENCE: Duration = Duration::from_secs(180);
+use crate::{PATIENCE, place::Place};
 
 pub(crate) fn wait(place: &Place, ids: &[&str]) {
     found_within(PATIENCE, "the armed containers", || {

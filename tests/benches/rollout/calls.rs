@@ -13,7 +13,7 @@ use usher_tests::{
 };
 
 use crate::{
-    Effort,
+    Effort, PATIENCE,
     arm::{Arm, PORT},
     armed,
     deletions::wait_ready,
@@ -22,7 +22,6 @@ use crate::{
 };
 
 const WORK: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_secs(180);
 const SIDECAR: &str = "istio-proxy";
 
 struct Row {

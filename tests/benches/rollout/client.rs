@@ -10,11 +10,11 @@ use usher_cluster::{
 use usher_tests::wait::found_within;
 
 use crate::{
+    PATIENCE,
     arm::{Proxy, labels, metadata_annotations},
     place::Place,
 };
 
-const PATIENCE: Duration = Duration::from_secs(180);
 /// Longer than a request of the client may take: its limits for the connect and the response.
 const LAST: Duration = Duration::from_secs(11);
 /// The number of printed failures.

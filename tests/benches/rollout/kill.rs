@@ -1,6 +1,6 @@
 //! Signals to a container that requested nothing, while usher waits for the stop signal of another one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 use usher_cluster::workload::{app_container, pod};
@@ -9,9 +9,8 @@ use usher_tests::{
     wait::found_within,
 };
 
-use crate::{Effort, armed, place::Place};
+use crate::{Effort, PATIENCE, armed, place::Place};
 
-const PATIENCE: Duration = Duration::from_secs(180);
 /// The state of containerd's containers.
 const RUNTIME_ROOT: &str = "/run/containerd/runc/k8s.io";
 /// A signal without an effect.

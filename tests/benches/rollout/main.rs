@@ -34,10 +34,13 @@ mod place;
 mod rollouts;
 mod watch;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use place::Place;
 use usher_tests::record::{Record, is_quick};
+
+/// For one step of a benchmark.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const ONLY: &str = "--only";
 

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::synthetic::limit::Limited;
 use crate::synthetic::{Node, program};
+use crate::wait::{found_within, patience};
 
 const BINARY: &str = "USHER_CLI_BIN";
 const NAME: &str = "usher";
@@ -38,6 +42,21 @@ pub fn on(node: &Node, arguments: &[&str]) -> Ran {
     let mut command = command_on(node);
     command.args(arguments);
     ran(command)
+}
+
+/// Waits until the agent has counted that apps of deleted pods ran for this long after a sidecar had ended.
+///
+/// # Panics
+///
+/// If it takes too long.
+pub fn wait_gap(node: &Node, least: Duration) {
+    found_within(patience(), "the time without a sidecar", || {
+        let report = on(node, &["report", "-o", "json"]);
+        let report: Value = serde_json::from_str(&report.stdout).ok()?;
+        let items = report["items"].as_array()?.iter();
+        let gaps = items.filter_map(|item| item["sigtermGapSeconds"].as_f64());
+        (gaps.sum::<f64>() >= least.as_secs_f64()).then_some(())
+    });
 }
 
 /// The same among the processes of a cgroup.

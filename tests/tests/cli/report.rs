@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use usher_tests::{
     privilege,
     synthetic::{
-        Agent, ContainerSpec, Node, Pod, PodSpec, runtime::StateDir, spec::RestartPolicy,
+        Agent, ContainerSpec, Node, Pod, PodSpec, runtime::StateDir, spec::RestartPolicy, usher,
         wire::Holding,
     },
     wait::{found_within, patience},
@@ -186,7 +186,7 @@ fn gap_of_a_deleted_pod_is_counted() {
     let signalled = SystemTime::now();
     pod.signal(PROXY, Signal::SIGTERM);
     let proxy = [signalled, pod.ended(PROXY).at];
-    thread::sleep(GAP);
+    usher::wait_gap(&node, GAP);
     other.finish("app", 1);
     let finished = SystemTime::now();
     pod.finish("app", 0);
@@ -227,7 +227,7 @@ fn connected(node: &Node, namespace: &str) -> Pod {
 }
 
 /// The pod is deleted. Its sidecar receives its stop signal, and ends before the app.
-fn end_sidecar_first(state: &StateDir, agent: &Agent, pod: &Pod) {
+fn end_sidecar_first(node: &Node, state: &StateDir, agent: &Agent, pod: &Pod) {
     let logged = |message: &str| {
         found_within(patience(), message, || {
             let count = agent.log().count(|line| line["message"] == message);
@@ -240,7 +240,7 @@ fn end_sidecar_first(state: &StateDir, agent: &Agent, pod: &Pod) {
     logged("sampled the traffic of a pod");
     pod.signal(PROXY, Signal::SIGKILL);
     pod.ended(PROXY);
-    thread::sleep(GAP);
+    usher::wait_gap(node, GAP);
     pod.signal("app", Signal::SIGKILL);
     pod.ended("app");
 }
@@ -253,7 +253,7 @@ fn report_of_two_namespaces() {
     state.add(&deleted, PROXY);
     let debug = ["--log", "info,usher_agent=debug"].map(str::to_owned);
     let agent = Agent::start_with(&node, &[&[state.flag()][..], &debug].concat());
-    end_sidecar_first(&state, &agent, &deleted);
+    end_sidecar_first(&node, &state, &agent, &deleted);
     found_within(patience(), "the open connections", || {
         let report = report(&node, &["report"]);
         (report["items"][0]["openAtStopConnections"] == 2).then_some(())

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, clock::eventually, wire::Manner};
+use usher_tests::synthetic::{
+    Agent, ContainerSpec, PodSpec, clock::eventually, usher, wire::Manner,
+};
 
 use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
 
@@ -69,8 +71,8 @@ fn observe_mode_reports_and_arms_nothing() {
     pod.mark_deleted();
     state.kill(&pod, SIDECAR, "15").succeeds();
     pod.ended(SIDECAR);
-    // The app works for this long without its sidecar. The agent reports a second and more.
-    std::thread::sleep(Duration::from_secs(4));
+    // The agent reports a second and more.
+    usher::wait_gap(&node, Duration::from_secs(2));
     pod.finish(APP, 0);
     let why = reason(&agent, "would-linger", &pod);
     assert!(

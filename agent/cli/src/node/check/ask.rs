@@ -133,7 +133,7 @@ pub(super) async fn agent(
         Some(status) => of(source, status, settings).await,
         None => Err(match source.agent() {
             Err(failure) => failure.text,
-            Ok(_) => "it was not requested".to_owned(),
+            Ok(_) => "it was not queried".to_owned(),
         }),
     };
     let tables = tables(source, agent.is_ok()).await;

@@ -100,7 +100,7 @@ fn a_list_without_a_living_pod_forgets_nothing() {
     assert_eq!(stage.take(), ["istio-proxy quit-accepted"]);
     stage.answer_with(Vec::new());
     stage.list();
-    assert!(stage.take().is_empty(), "it is not requested twice");
+    assert!(stage.take().is_empty(), "the quit is not requested twice");
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
