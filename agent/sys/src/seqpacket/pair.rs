@@ -1,6 +1,9 @@
 //! Connected pairs: one end for this process's event loop, one for a process that polls without tokio.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use nix::{
     errno::Errno,
@@ -12,7 +15,7 @@ use super::{
     Connection, Error, failed,
     message::{receive_now, send_now},
 };
-use crate::pods::readiness::register_for;
+use crate::pods::readiness::{register, register_for};
 
 impl Connection {
     /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and an end for another
@@ -26,11 +29,7 @@ impl Connection {
 
     /// Adopts an end that another process passed. Requires a tokio runtime on the thread.
     pub fn adopt(end: OwnedFd) -> Result<Self, Error> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let fd = register_for(end, interest).map_err(|source| Error::Connection {
-            call: "epoll_ctl",
-            source,
-        })?;
+        let fd = register(end).map_err(registering)?;
         Ok(Self { fd })
     }
 
@@ -44,17 +43,22 @@ impl Connection {
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
         loop {
-            let ready = self.fd.writable().await;
-            let mut ready = ready.map_err(|source| Error::Connection {
-                call: "sendmsg",
-                source,
-            })?;
             match send_now(self.fd.get_ref().as_fd(), message, fds) {
-                Err(Errno::EAGAIN) => ready.clear_ready(),
+                Err(Errno::EAGAIN) => {}
                 sent => return sent.map_err(failed("sendmsg")),
             }
+            // Registered only now: otherwise the peer wakes this process with each message that it receives.
+            let writable = self.fd.get_ref().try_clone();
+            let writable = writable.and_then(|end| register_for(end, Interest::WRITABLE));
+            let writable = writable.map_err(registering)?;
+            drop(writable.writable().await.map_err(registering)?);
         }
     }
+}
+
+fn registering(source: io::Error) -> Error {
+    let call = "epoll_ctl";
+    Error::Connection { call, source }
 }
 
 /// An end that never waits and needs no event loop.
@@ -161,6 +165,25 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
+    async fn message_waits_for_buffer_space() {
+        let (here, there) = Connection::pair().unwrap();
+        while here.send(&[7; 4096]).is_ok() {}
+        let mut sent = std::pin::pin!(here.send_when_ready(b"last", &[]));
+        let waits = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(sent.as_mut().poll(context).is_pending())
+        });
+        assert!(waits.await);
+        let mut buffer = [0; 4096];
+        let read = async {
+            while received(&there, &mut buffer).0 != b"last" {
+                tokio::task::yield_now().await;
+            }
+        };
+        let (sent, ()) = tokio::join!(sent, read);
+        sent.unwrap();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
     async fn full_buffer_and_long_messages() {
         let (here, there) = Connection::pair().unwrap();
         let full = std::iter::repeat_with(|| here.send(&[7; 4096]))
@@ -169,7 +192,7 @@ mod tests {
         let Error::Connection { source, .. } = full else {
             panic!("{full:?}")
         };
-        assert_eq!(source.kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(source.kind(), io::ErrorKind::WouldBlock);
         assert!(there.receive(&mut [0; 16]).is_err());
         assert_eq!(received(&there, &mut [0; 4096]).0.len(), 4096);
         // Messages that were sent before the close arrive first.
