@@ -13,7 +13,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
 };
 
-use nix::{errno::Errno, sys::socket::AddressFamily};
+use nix::errno::Errno;
 use usher_core::node::packet_filter::PacketFilter;
 
 use self::decode::{Layout, TableInfo};
@@ -49,8 +49,7 @@ pub enum Error {
 pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
     let mut filter = PacketFilter::default();
     let mut rules = 0;
-    for layout in [Layout::IPV4, Layout::IPV6] {
-        let tables = tables(netns, &layout)?;
+    for (layout, tables) in [Layout::IPV4, Layout::IPV6].into_iter().zip(tables(netns)?) {
         if tables.is_empty() {
             continue;
         }
@@ -71,18 +70,22 @@ pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
     Ok(filter.evaluations())
 }
 
-/// The tables that exist in the namespace.
-fn tables(netns: &Netns, layout: &Layout) -> Result<Vec<String>, Error> {
-    let path = match layout.family {
-        AddressFamily::Inet6 => NAMES_IPV6,
-        _ => NAMES_IPV4,
-    };
-    let names = match netns.inside(|| fs::read_to_string(path))? {
+/// The tables that exist in the namespace, of IPv4 and of IPv6.
+fn tables(netns: &Netns) -> Result<[Vec<String>; 2], Error> {
+    let [ipv4, ipv6] = netns.inside(|| [NAMES_IPV4, NAMES_IPV6].map(fs::read_to_string))?;
+    Ok([names(ipv4)?, names(ipv6)?])
+}
+
+fn names(read: io::Result<String>) -> Result<Vec<String>, Error> {
+    match read {
         // The kernel has no iptables.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        names => names.map_err(Error::List)?,
-    };
-    Ok(names.lines().map(str::to_owned).collect())
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        names => Ok(names
+            .map_err(Error::List)?
+            .lines()
+            .map(str::to_owned)
+            .collect()),
+    }
 }
 
 /// Reads a table and its entries; None if it is too large.

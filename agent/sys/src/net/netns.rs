@@ -12,6 +12,7 @@
 mod scan;
 
 use std::{
+    cell::OnceCell,
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
@@ -48,6 +49,11 @@ const SIOCGSKNS: libc::Ioctl = 0x894C;
 
 /// Flags of every socket.
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
+
+thread_local! {
+    /// The namespace of this thread, which it returns to.
+    static HOME: OnceCell<File> = const { OnceCell::new() };
+}
 
 /// A namespace could not be opened or used.
 #[derive(Debug, thiserror::Error)]
@@ -192,13 +198,23 @@ impl Netns {
             id: self.id,
             source,
         };
-        let home = File::open("/proc/thread-self/ns/net").map_err(enter)?;
-        setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|errno| enter(errno.into()))?;
-        let opened = Socket::open(protocol);
-        if setns(home, CloneFlags::CLONE_NEWNET).is_err() {
-            // This thread would do its next work in the namespace of a pod.
-            std::process::abort();
-        }
+        let opened = HOME.with(|home| {
+            let home = match home.get() {
+                Some(home) => home,
+                None => {
+                    let opened = File::open("/proc/thread-self/ns/net").map_err(enter)?;
+                    home.get_or_init(|| opened)
+                }
+            };
+            setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
+                .map_err(|errno| enter(errno.into()))?;
+            let opened = Socket::open(protocol);
+            if setns(home, CloneFlags::CLONE_NEWNET).is_err() {
+                // This thread would do its next work in the namespace of a pod.
+                std::process::abort();
+            }
+            Ok(opened)
+        })?;
         opened.map_err(|source| Error::Socket {
             id: self.id,
             source,
