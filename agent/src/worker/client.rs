@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     /// The subject of the last job in each namespace.
     subjects: BTreeMap<NetnsId, Subject>,
     news: VecDeque<News>,
+    /// For a received message. Kept, because mapping its memory takes longer than a message.
+    buffer: Vec<u8>,
 }
 
 impl Worker {
@@ -76,6 +78,7 @@ impl Worker {
             quarantine: Quarantine::default(),
             subjects: BTreeMap::new(),
             news: VecDeque::new(),
+            buffer: vec![0; LONGEST_MESSAGE],
         }
     }
 
@@ -144,11 +147,10 @@ impl Worker {
                 self.start();
                 continue;
             };
-            let mut buffer = vec![0; LONGEST_MESSAGE];
             let late = self.jobs.due();
             let received = tokio::select! {
                 biased;
-                received = running.socket.receive(&mut buffer) => received,
+                received = running.socket.receive(&mut self.buffer) => received,
                 sent = send_first(&running.socket, self.unsent.front()) => match sent {
                     Ok(()) => {
                         self.unsent.pop_front();
@@ -163,7 +165,7 @@ impl Worker {
             };
             match received {
                 Ok(Some((length, _descriptors))) => {
-                    match Reply::decode(buffer.get(..length).unwrap_or_default()) {
+                    match Reply::decode(self.buffer.get(..length).unwrap_or_default()) {
                         Ok(reply) => self.received(reply),
                         Err(error) => {
                             tracing::error!(error = %chain(&error), "received an invalid message from the worker process");
