@@ -3,7 +3,7 @@
 //! A thread that is stuck in the kernel occupies a processor completely. The worker tolerates stuck threads, but a few
 //! such pods would occupy all processors of a node.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use usher_client::error_chain::chain;
 use usher_core::worker::{MAX_EVALUATIONS, Trouble};
@@ -32,8 +32,7 @@ impl Cache {
             }
         };
         match self.cost(netns, &socket) {
-            Ok(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Trouble::CostlyRules),
-            Ok(_cheap) => Ok(Some(socket)),
+            Ok(cost) => verdict(cost).map(|()| Some(socket)),
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
                 Ok(Some(socket))
@@ -41,10 +40,43 @@ impl Cache {
         }
     }
 
-    fn cost(&self, netns: &Netns, socket: &Socket) -> Result<Cost, NftError> {
+    /// [`Self::check`] with an open socket of the namespace, which needs no other one while the rules are unchanged.
+    pub(super) fn check_with(
+        &self,
+        open: &Socket,
+        netns: &Netns,
+    ) -> Result<Option<Socket>, Trouble> {
+        match self.known(open) {
+            Ok(Some(cost)) => verdict(cost).map(|()| None),
+            _ => self.check(netns),
+        }
+    }
+
+    /// The generation at the last check.
+    pub(super) fn generation(&self) -> Option<u32> {
+        self.cache().map(|cost| cost.generation)
+    }
+
+    /// Records that this many batches only removed something, since the cache had this generation. If the pod has changed
+    /// its rules as well, the generation differs from the expected one, and the next check reads the rules.
+    pub(super) fn removed(&self, before: Option<u32>, batches: usize) {
+        let mut cache = self.cache();
+        if let Some(cost) = &mut *cache
+            && Some(cost.generation) == before
+        {
+            let batches = u32::try_from(batches).unwrap_or_default();
+            cost.generation = cost.generation.wrapping_add(batches);
+        }
+    }
+
+    /// The cost at the last check; None if the rules have changed since.
+    fn known(&self, socket: &Socket) -> Result<Option<Cost>, NftError> {
         let generation = nft::generation(socket)?;
-        let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.filter(|known| known.generation == generation) {
+        Ok(self.cache().filter(|known| known.generation == generation))
+    }
+
+    fn cost(&self, netns: &Netns, socket: &Socket) -> Result<Cost, NftError> {
+        if let Some(known) = self.known(socket)? {
             return Ok(known);
         }
         let mut cost = nft::cost(socket)?;
@@ -55,7 +87,52 @@ impl Cache {
                 tracing::debug!(error = %chain(&error), "could not read the rules of iptables-legacy");
             }
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cost);
+        *self.cache() = Some(cost);
         Ok(cost)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Option<Cost>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn verdict(cost: Cost) -> Result<(), Trouble> {
+    match cost.evaluations > MAX_EVALUATIONS {
+        true => Err(Trouble::CostlyRules),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(generation: u32) -> Cache {
+        let evaluations = 7;
+        Cache(Mutex::new(Some(Cost {
+            generation,
+            evaluations,
+        })))
+    }
+
+    #[test]
+    fn own_batches_are_expected() {
+        let cache = cache(5);
+        let before = cache.generation();
+        cache.removed(before, 2);
+        assert_eq!(cache.generation(), Some(7));
+        let empty = Cache::default();
+        empty.removed(empty.generation(), 1);
+        assert_eq!(empty.generation(), None);
+    }
+
+    /// Otherwise the next change of the pod would have the expected generation.
+    #[test]
+    fn check_after_the_batch_is_not_counted_again() {
+        let cache = cache(5);
+        let before = cache.generation();
+        cache.cache().as_mut().unwrap().generation = 6;
+        cache.removed(before, 1);
+        assert_eq!(cache.generation(), Some(6));
     }
 }

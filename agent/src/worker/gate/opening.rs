@@ -33,11 +33,16 @@ impl Gate {
         netns: &Netns,
         ports: &[u16],
     ) -> Result<(), NftError> {
+        let before = self.lane.rules.generation();
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {
             Ok(were_held) => {
                 self.timed_out |= !were_held;
                 self.ports.retain(|port| !ports.contains(port));
+                if *were_held {
+                    // One batch for each port.
+                    self.lane.rules.removed(before, ports.len());
+                }
             }
             Err(error) => {
                 let ports = port_list(ports);
@@ -68,9 +73,10 @@ impl Gate {
     pub(in crate::worker) fn release_connections(&mut self, netns: &Netns) {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
-        // With a separate socket: on the table's socket, the rest of a long dump would delay the next change. It closes
-        // after the copies are sent, because that waits for an RCU grace period (10 ms) after a change of the table.
-        let rules = waits.then(|| self.lane.rules.check(netns));
+        // Changed rules are read with a separate socket: on the table's socket, the rest of a long dump would delay the
+        // next change. It closes after the copies are sent, because that waits for an RCU grace period (10 ms) after a
+        // change of the table.
+        let rules = waits.then(|| self.lane.rules.check_with(&self.table, netns));
         if matches!(rules, Some(Err(_))) {
             // Connections and queries continue with their retransmissions, which cost the pod's own processor time.
             self.is_costly = true;

@@ -7,7 +7,7 @@ use usher_sys::net::{
     netlink::Protocol,
     nft::{
         ChainKind, ForeignChain, Hook, HookPoint, count_held, delete_elements, delete_table, dump,
-        foreign_tables, install, probe, renew,
+        foreign_tables, generation, install, probe, renew,
     },
 };
 
@@ -158,6 +158,24 @@ fn deleting_absent_objects_succeeds() {
         assert!(delete_table(&socket).unwrap());
         assert!(!delete_table(&socket).unwrap());
         assert_eq!(dump(&socket).unwrap(), None);
+    });
+}
+
+/// The worker relies on it: with another number, the pod has changed its rules as well.
+#[test]
+fn each_released_port_is_one_generation() {
+    inside(|netns| async move {
+        let socket = netns.netlink(Protocol::Netfilter).unwrap();
+        let wanted = Wanted {
+            ports: vec![held_port(15001), held_port(15006), held_port(5432)],
+            ..Wanted::default()
+        };
+        install(&socket, &Ruleset::of(&wanted)).unwrap();
+        let before = generation(&socket).unwrap();
+        assert!(delete_elements(&socket, &[15001, 15006]).unwrap());
+        assert_eq!(generation(&socket).unwrap(), before + 2);
+        assert!(!delete_elements(&socket, &[15001]).unwrap());
+        assert_eq!(generation(&socket).unwrap(), before + 2);
     });
 }
 
