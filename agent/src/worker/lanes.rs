@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::{JoinHandle, spawn_blocking},
+    task::{JoinHandle, block_in_place},
     time::timeout,
 };
 use usher_core::{
@@ -103,10 +103,6 @@ impl Lanes {
     ///
     /// A job that has not returned within `limit` and a margin is late. Late changes and stuck requests continue; the
     /// agent fails the jobs that wait for them.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the pool's threads are meant to outlive the work: the next request finds one"
-    )]
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: &Lane,
@@ -126,9 +122,12 @@ impl Lanes {
         let start = Arc::new(OnceLock::new());
         let mut done = {
             let start = Arc::clone(&start);
-            spawn_blocking(move || {
-                start.get_or_init(Sample::current);
-                calls()
+            // On this thread, which another thread replaces as the runtime's: the job does not wait for the switch.
+            tokio::spawn(async move {
+                block_in_place(|| {
+                    start.get_or_init(Sample::current);
+                    calls()
+                })
             })
         };
         if let Ok(returned) = timeout(limit + MARGIN, &mut done).await {

@@ -246,6 +246,12 @@ fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Optio
     })
 }
 
+/// Creates this thread's runtime before its first request, which an exit waits for.
+pub(super) fn start_runtime() {
+    // A failure is reported by the request, which tries again.
+    drop(with_runtime(|_runtime| ()));
+}
+
 fn with_runtime<T>(run: impl FnOnce(&Runtime) -> T) -> Result<T, String> {
     RUNTIME.with(|kept| {
         if let Some(runtime) = kept.get() {

@@ -33,6 +33,8 @@ use crate::args::WorkerArgs;
 
 /// One thread for each request, and one for each pod whose table is being changed or whose thread is stuck.
 const THREADS: usize = NODE + 1024;
+/// How long an idle thread stays. A thread that exits takes its runtime for requests with it.
+const KEEP_THREADS: Duration = Duration::from_secs(60);
 /// Virtual size; most pages stay unused.
 const STACK: usize = 512 * 1024;
 
@@ -58,14 +60,19 @@ pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
     priority::reset().context("resetting the priority")?;
     let stdin = io::stdin().as_fd().try_clone_to_owned();
     let stdin = stdin.context("duplicating standard input")?;
-    let runtime = Builder::new_current_thread()
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .max_blocking_threads(THREADS)
+        .thread_keep_alive(KEEP_THREADS)
+        .on_thread_start(request::start_runtime)
         .thread_stack_size(STACK)
         .thread_name("pod")
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(serve(stdin, args.proc.clone()))?;
+    // In a task, because only the runtime's own threads can be replaced.
+    let serving = runtime.spawn(serve(stdin, args.proc.clone()));
+    runtime.block_on(serving).context("serving the agent")??;
     // Does not wait for stuck threads.
     process::exit(0)
 }

@@ -45,7 +45,7 @@ async fn after_late_changes(replies: &mut mpsc::Receiver<Reply>) -> Reply {
     }
 }
 
-#[tokio::test(flavor = "current_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
     let (lanes, mut replies) = lanes();
     let (release, wait) = std::sync::mpsc::channel::<()>();
@@ -77,7 +77,7 @@ async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
     assert_eq!(change.await, Some(7));
 }
 
-#[tokio::test(flavor = "current_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn stuck_calls_do_not_take_the_permits_of_the_node() {
     let (lanes, mut replies) = lanes();
     let mut stuck = Vec::new();
@@ -98,7 +98,7 @@ async fn stuck_calls_do_not_take_the_permits_of_the_node() {
     drop(stuck);
 }
 
-#[tokio::test(flavor = "current_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_late_request_fails_and_keeps_its_permit() {
     let (lanes, mut replies) = lanes();
     let lane = lanes.lane(netns(1));
@@ -121,7 +121,7 @@ async fn a_late_request_fails_and_keeps_its_permit() {
     assert!(replies.try_recv().is_err());
 }
 
-#[tokio::test(flavor = "current_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_late_change_returns_and_is_stuck_once_it_computes() {
     let (lanes, mut replies) = lanes();
     let (resume, waits) = std::sync::mpsc::channel::<()>();
@@ -152,7 +152,7 @@ async fn a_late_change_returns_and_is_stuck_once_it_computes() {
     assert_eq!(replies.recv().await.unwrap(), recovered);
 }
 
-#[tokio::test(flavor = "current_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_job_that_panics_has_no_result() {
     let (lanes, _replies) = lanes();
     let lane = lanes.lane(netns(1));
