@@ -144,6 +144,8 @@ fn spawn(stream: TcpStream, client: IpAddr, routes: TowerToHyperService<Router>)
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     fn connection(client: IpAddr) -> Connection {
@@ -174,6 +176,38 @@ mod tests {
         assert!(has_room(&mut open, address(200), Clients::Network));
         let left: Vec<_> = open.iter().take(2).map(|open| open.client).collect();
         assert_eq!(left, [address(0), address(2)]);
+    }
+
+    /// Serves without routes, and sends this to it. Returns all of the response.
+    async fn response(request: &[u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(serve(listener, Router::new(), Clients::Network));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(request).await.unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        served.abort();
+        response
+    }
+
+    #[tokio::test]
+    async fn head_of_more_than_16_kib_is_refused() {
+        let head = |length: usize| {
+            let value = "a".repeat(length);
+            format!("GET / HTTP/1.1\r\nhost: a\r\nx: {value}\r\n\r\n").into_bytes()
+        };
+        let fits = response(&head(LONGEST_HEAD - 100)).await;
+        assert!(fits.starts_with("HTTP/1.1 404"), "{fits}");
+        let refused = response(&head(LONGEST_HEAD)[..LONGEST_HEAD]).await;
+        assert!(refused.starts_with("HTTP/1.1 431"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn head_without_an_end_is_dropped() {
+        let begun = std::time::Instant::now();
+        assert_eq!(response(b"GET / HTTP/1.1\r\nhost: a\r\n").await, "");
+        assert!((HEAD..LONGEST).contains(&begun.elapsed()));
     }
 
     #[test]
