@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use usher_cluster::{
     Cluster, Config, Layout, Member, Network,
-    programs::{Containerd, Kubernetes, Sidecars},
+    programs::{Containerd, Kubernetes, OciRuntime, Sidecars},
 };
 
 use crate::{
@@ -49,6 +49,9 @@ enum Action {
         /// Version of containerd: 1.6 (Debian's) or 2 (built from source, once, in 90 seconds) [default: 1.6]
         #[arg(long)]
         containerd: Option<Containerd>,
+        /// Program that creates the containers, from Debian: runc or crun [default: runc]
+        #[arg(long)]
+        runtime: Option<OciRuntime>,
         /// Minimum number of nodes, up to 8; the first has the control plane [default: the current number, or 1]
         #[arg(long)]
         nodes: Option<u8>,
@@ -82,6 +85,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         network,
         kubernetes,
         containerd,
+        runtime,
         nodes,
     } = args.action
     {
@@ -90,6 +94,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         config.network = network;
         config.kubernetes = kubernetes.or(config.kubernetes);
         config.containerd = containerd.or(config.containerd);
+        config.runtime = runtime;
     }
     let cluster = Cluster::with(config)?;
     match args.action {
@@ -124,6 +129,9 @@ fn node_status(member: &Member) {
     }
     if let Some(containerd) = status.containerd {
         println!("{:<24} {containerd}", "containerd version");
+    }
+    if let Some(runtime) = status.runtime {
+        println!("{:<24} {runtime}", "runtime");
     }
     for (component, alive) in status.components {
         println!("{:<24} {}", component.name(), word(alive));

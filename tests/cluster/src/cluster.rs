@@ -44,7 +44,7 @@ use crate::{
         address::Link,
         cable::{Cable, End},
     },
-    programs::{self, Containerd, Kubernetes, Programs},
+    programs::{self, Containerd, Kubernetes, OciRuntime, Programs},
     progress::Progress,
 };
 
@@ -218,6 +218,12 @@ impl Cluster {
         has.or(self.config.containerd).unwrap_or_default()
     }
 
+    /// The runtime that the cluster has, or will have.
+    fn runtime(&self) -> OciRuntime {
+        let has = self.first.state.facts().map(|facts| facts.runtime);
+        has.or(self.config.runtime).unwrap_or_default()
+    }
+
     /// The Kubernetes that the cluster has, or will have.
     #[must_use]
     pub fn kubernetes(&self) -> Kubernetes {
@@ -231,6 +237,7 @@ impl Cluster {
             self.keeps("cgroup layout", &facts.layout, self.config.cgroups)?;
             self.keeps("Kubernetes", &facts.kubernetes, self.config.kubernetes)?;
             self.keeps("containerd", &facts.containerd, self.config.containerd)?;
+            self.keeps("runtime", &facts.runtime, self.config.runtime)?;
             return Ok(facts);
         }
         let link = Link::choose(self.node_name(), &Node::routes(None)?)?;
@@ -239,6 +246,7 @@ impl Cluster {
             layout: (self.config.cgroups).unwrap_or_else(|| self.first.node.default_layout()),
             kubernetes: self.kubernetes(),
             containerd: self.containerd(),
+            runtime: self.runtime(),
         };
         self.first.state.write_facts(&facts)?;
         Ok(facts)

@@ -11,6 +11,7 @@ mod go;
 mod guest;
 mod istio;
 mod kubernetes;
+mod oci_runtime;
 mod own;
 mod prometheus;
 mod tree;
@@ -27,6 +28,7 @@ pub use self::{
     guest::{Kernel, Tools, kernel, tools},
     istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
     kubernetes::Kubernetes,
+    oci_runtime::OciRuntime,
     own::{OwnPrograms, build_static, cargo, ensure_target},
     prometheus::{Prometheus, prometheus},
     wireshark::{Wireshark, wireshark},

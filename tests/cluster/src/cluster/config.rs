@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Network;
 use crate::{
     node::cgroup::Layout,
-    programs::{Containerd, Kubernetes, Sidecars},
+    programs::{Containerd, Kubernetes, OciRuntime, Sidecars},
 };
 
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct Config {
     pub kubernetes: Option<Kubernetes>,
     /// None: that of the cluster, or Debian's.
     pub containerd: Option<Containerd>,
+    /// None: that of the cluster, or runc.
+    pub runtime: Option<OciRuntime>,
     /// The requested sidecars.
     pub sidecars: Sidecars,
     pub network: Network,
@@ -45,6 +47,7 @@ impl Config {
             cgroups: chosen("USHER_CLUSTER_CGROUPS")?,
             kubernetes: chosen("USHER_CLUSTER_KUBERNETES")?,
             containerd: chosen("USHER_CLUSTER_CONTAINERD")?,
+            runtime: None,
             sidecars: Sidecars::default(),
             network: Network::default(),
             nodes: None,

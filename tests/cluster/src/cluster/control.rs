@@ -14,7 +14,6 @@ use crate::{
         cgroup::Layout,
         process::{Identity, wait_until},
     },
-    programs,
     progress::output,
 };
 
@@ -50,10 +49,8 @@ impl Member {
             .arg(&record)
             .arg(self.log_file(component));
         launch.args(component.command(&self.state, &self.node.name, &facts));
-        if facts.layout == Layout::V2
-            && let Some(runc) = programs::find("runc")
-        {
-            launch.env("USHER_TEST_RUNC", runc);
+        if facts.layout == Layout::V2 {
+            launch.env("USHER_TEST_RUNC", facts.runtime.program()?);
         }
         output(&mut launch).with_context(|| format!("start {component}"))?;
         wait_until(LIMIT, &format!("the process of {component}"), || {

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use super::{Component, LIMIT, state::State};
 use crate::{
     node::{Node, address::Link, cgroup::Layout, process::wait_until},
-    programs::Containerd,
+    programs::{Containerd, OciRuntime},
     progress::output,
 };
 
@@ -26,6 +26,7 @@ pub struct Status {
     pub node: bool,
     pub layout: Option<Layout>,
     pub containerd: Option<Containerd>,
+    pub runtime: Option<OciRuntime>,
     pub address: Option<Ipv4Addr>,
     pub components: Vec<(Component, bool)>,
 }
@@ -99,6 +100,7 @@ impl Member {
             node: self.node.init().is_some(),
             layout: facts.as_ref().map(|facts| facts.layout),
             containerd: facts.as_ref().map(|facts| facts.containerd),
+            runtime: facts.as_ref().map(|facts| facts.runtime),
             address: facts.as_ref().map(|facts| facts.link.node()),
             components: components.map(|one| (*one, self.runs(*one))).collect(),
         }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{Cluster, Component, LIMIT, Member, component, pki, settings, state::Facts};
 use crate::{
     node::{cgroup::Layout, process::wait_until},
-    programs::{self, Programs},
+    programs::Programs,
     progress::{Progress, output, tail},
 };
 
@@ -29,7 +29,7 @@ impl Cluster {
         let runc = match (facts.layout, member.node.default_layout()) {
             // v2 on a machine with the controllers in other hierarchies.
             (Layout::V2, Layout::Hybrid) => programs.own.runc.clone(),
-            _ => programs::find("runc").context("no runc")?,
+            _ => facts.runtime.program()?,
         };
         let (state, address) = (&member.state, facts.link.node());
         state.link_kubernetes(&programs.kubernetes)?;

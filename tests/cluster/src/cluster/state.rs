@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Component;
 use crate::{
     node::{address::Link, cgroup::Layout},
-    programs::{Containerd, Kubernetes},
+    programs::{Containerd, Kubernetes, OciRuntime},
 };
 
 /// Everything below the state directory that must exist before the node starts.
@@ -38,6 +38,7 @@ pub(super) struct Facts {
     pub(super) layout: Layout,
     pub(super) kubernetes: Kubernetes,
     pub(super) containerd: Containerd,
+    pub(super) runtime: OciRuntime,
 }
 
 #[derive(Debug)]
@@ -114,6 +115,7 @@ impl State {
             layout: facts["cgroups"].as_str()?.parse().ok()?,
             kubernetes: parsed(&facts["kubernetes"])?,
             containerd: parsed(&facts["containerd"])?,
+            runtime: parsed(&facts["runtime"])?,
         })
     }
 
@@ -123,6 +125,7 @@ impl State {
             "cgroups": facts.layout.to_string(),
             "kubernetes": facts.kubernetes.to_string(),
             "containerd": facts.containerd.to_string(),
+            "runtime": facts.runtime.to_string(),
         });
         fs::create_dir_all(&self.dir).with_context(|| format!("create {}", self.dir.display()))?;
         replace(&self.dir.join("cluster.json"), text.to_string().as_bytes())
@@ -226,6 +229,7 @@ mod tests {
             layout: Layout::V2,
             kubernetes: Kubernetes::V1_32,
             containerd: Containerd::Two,
+            runtime: OciRuntime::Crun,
         };
         state.write_facts(&facts).unwrap();
         assert_eq!(state.facts(), Some(facts));
