@@ -1,6 +1,6 @@
 //! Limits jobs by network namespace and for the node, and detects jobs that do not return.
 //!
-//! System calls in a pod's namespace run on separate threads. A thread that does not return keeps the permit of its
+//! System calls in a pod's namespace run on threads that the runtime replaces. A thread that does not return keeps the permit of its
 //! namespace, so that no other thread gets stuck there, but not the node's. Its processor time shows whether the pod's
 //! rules are the cause ([`LateThread`]).
 
@@ -98,7 +98,7 @@ impl Lanes {
         Arc::clone(lane)
     }
 
-    /// Runs system calls on a separate thread, as soon as the limits allow. None if they do not within `limit`, if the
+    /// Runs system calls on a thread of their own, as soon as the limits allow. None if they do not within `limit`, if the
     /// job panics, or if a request is late.
     ///
     /// A job that has not returned within `limit` and a margin is late. Late changes and stuck requests continue; the
@@ -122,7 +122,7 @@ impl Lanes {
         let start = Arc::new(OnceLock::new());
         let mut done = {
             let start = Arc::clone(&start);
-            // On this thread, which another thread replaces as the runtime's: the job does not wait for the switch.
+            // On the runtime's thread, which another one replaces: the job does not wait until a sleeping thread runs.
             tokio::spawn(async move {
                 block_in_place(|| {
                     start.get_or_init(Sample::current);

@@ -126,7 +126,7 @@ impl Target {
         }
     }
 
-    /// Sends the request on a separate thread, because the pod's rules may delay it.
+    /// Sends the request by [`Lanes::run`], because the pod's rules may delay it.
     async fn is_ready(&self, port: u16, path: &str) -> bool {
         let request = Request {
             method: Method::Get,

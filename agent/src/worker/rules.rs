@@ -14,7 +14,7 @@ use usher_sys::net::{
     nft::{self, Cost, NftError},
 };
 
-/// The last check of a namespace. Every change of nftables rules increments the generation.
+/// The rules of nftables at the last check of a namespace. Every change of them increments the generation.
 #[derive(Debug, Default)]
 pub(super) struct Cache(Mutex<Option<Cost>>);
 
@@ -32,7 +32,7 @@ impl Cache {
             }
         };
         match self.cost(netns, &socket) {
-            Ok(cost) => verdict(cost).map(|()| Some(socket)),
+            Ok(cost) => verdict(cost.evaluations).map(|()| Some(socket)),
             Err(error) => {
                 tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
                 Ok(Some(socket))
@@ -40,14 +40,15 @@ impl Cache {
         }
     }
 
-    /// [`Self::check`] with an open socket of the namespace, which needs no other one while the rules are unchanged.
-    pub(super) fn check_with(
+    /// [`Self::check`] after a change by usher, with its socket: opens no other one while the pod's rules are unchanged.
+    /// Those of iptables-legacy have no generation, so they are read.
+    pub(super) fn check_again(
         &self,
         open: &Socket,
         netns: &Netns,
     ) -> Result<Option<Socket>, Trouble> {
         match self.known(open) {
-            Ok(Some(cost)) => verdict(cost).map(|()| None),
+            Ok(Some(cost)) => verdict(cost.evaluations.max(legacy(netns))).map(|()| None),
             _ => self.check(netns),
         }
     }
@@ -80,13 +81,8 @@ impl Cache {
             return Ok(known);
         }
         let mut cost = nft::cost(socket)?;
-        // They have no generation: rules that are added later are left to the deadline.
-        match iptables::evaluations(netns) {
-            Ok(legacy) => cost.evaluations = cost.evaluations.saturating_add(legacy),
-            Err(error) => {
-                tracing::debug!(error = %chain(&error), "could not read the rules of iptables-legacy");
-            }
-        }
+        // Before a request, rules that are added later are left to the deadline.
+        cost.evaluations = cost.evaluations.saturating_add(legacy(netns));
         *self.cache() = Some(cost);
         Ok(cost)
     }
@@ -96,8 +92,16 @@ impl Cache {
     }
 }
 
-fn verdict(cost: Cost) -> Result<(), Trouble> {
-    match cost.evaluations > MAX_EVALUATIONS {
+/// The evaluations by rules of iptables-legacy. Unreadable ones count as none.
+fn legacy(netns: &Netns) -> u64 {
+    iptables::evaluations(netns).unwrap_or_else(|error| {
+        tracing::debug!(error = %chain(&error), "could not read the rules of iptables-legacy");
+        0
+    })
+}
+
+fn verdict(evaluations: u64) -> Result<(), Trouble> {
+    match evaluations > MAX_EVALUATIONS {
         true => Err(Trouble::CostlyRules),
         false => Ok(()),
     }

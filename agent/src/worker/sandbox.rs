@@ -180,7 +180,6 @@ impl Sandbox {
                 self.reply(Reply::Armed { id, result }).await;
                 if is_armed {
                     self.change(Gate::open_sender).await;
-                    self.read_rules();
                 }
             }
             Job::Adopt { .. } => {
@@ -240,18 +239,6 @@ impl Sandbox {
         let armed = armed.await.ok_or(LOST)?;
         self.gate = Some(armed.map_err(|error| chain(&error))?);
         Ok(())
-    }
-
-    /// Reads the pod's rules, so that a release does not wait for that unless they change. A release reports what it finds.
-    fn read_rules(&self) {
-        let Target {
-            netns, lane, lanes, ..
-        } = self.place.clone();
-        tokio::spawn(async move {
-            let rules = Arc::clone(&lane);
-            let check = move || drop(rules.rules.check(&netns));
-            lanes.run(&lane, Kind::Request, CALLS, check).await
-        });
     }
 
     async fn adopt(&mut self) -> Result<Option<Remains>, String> {

@@ -4,12 +4,13 @@
 //! containers of the hostile pods run as root with all capabilities: more than most clusters permit.
 //!
 //! Needs root and a built agent (`cargo build -p usher-agent -p usher-cni`), and for some tests the programs `ip`,
-//! `nft` and `nsenter`.
+//! `iptables-legacy-restore`, `nft` and `nsenter`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bomb;
 mod impostor;
+mod legacy_rules;
 mod mounts;
 mod names;
 mod pids;

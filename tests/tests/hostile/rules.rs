@@ -65,8 +65,8 @@ pub(crate) fn another_connects(node: &Node, agent: &Agent, name: &str) {
 
 /// Connections of a pod that wait for a response
 /// ([proc_pid_net(5)](https://man7.org/linux/man-pages/man5/proc_pid_net.5.html), `SYN_SENT`).
-fn waiting(pod: &Pod) -> usize {
-    let path = format!("/proc/{}/net/tcp", pod.pid("app-0"));
+pub(crate) fn waiting(pod: &Pod, container: &str) -> usize {
+    let path = format!("/proc/{}/net/tcp", pod.pid(container));
     let text = std::fs::read_to_string(path).unwrap();
     let states = text
         .lines()
@@ -74,18 +74,18 @@ fn waiting(pod: &Pod) -> usize {
     states.filter(|state| *state == "02").count()
 }
 
-/// The program `nft` in the pod's network namespace.
-fn nft(pod: &Pod) -> Command {
+/// A program in the pod's network namespace.
+pub(crate) fn nsenter(pod: &Pod, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command
         .arg(format!("--net=/proc/{}/ns/net", pod.pid("app")))
-        .arg("nft");
+        .arg(program);
     command
 }
 
 /// A script is applied completely or not at all.
 fn has_chain(pod: &Pod, chain: &str) -> bool {
-    let listed = nft(pod)
+    let listed = nsenter(pod, "nft")
         .args(["-t", "list", "chains", "inet"])
         .output()
         .unwrap();
@@ -173,7 +173,7 @@ fn table_owned_by_the_pod() {
     let agent = Agent::start(&node);
     let pod = node.run(&captured("owns", [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
-    let mut owner = nft(&pod)
+    let mut owner = nsenter(&pod, "nft")
         .arg("--interactive")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -215,7 +215,7 @@ fn twenty_thousand_connections() {
     let pod = node.run(&spec);
     agent.wait_for("hold-armed", &pod.name());
     let all = APPS * CONNECTIONS;
-    eventually("all connections to wait", || waiting(&pod) >= all);
+    eventually("all connections to wait", || waiting(&pod, "app-0") >= all);
     another_connects(&node, &agent, "other");
     is_sound(&agent);
     pod.send_line(SIDECAR, "listen");

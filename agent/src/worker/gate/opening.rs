@@ -76,7 +76,7 @@ impl Gate {
         // Changed rules are read with a separate socket: on the table's socket, the rest of a long dump would delay the
         // next change. It closes after the copies are sent, because that waits for an RCU grace period (10 ms) after a
         // change of the table.
-        let rules = waits.then(|| self.lane.rules.check_with(&self.table, netns));
+        let rules = waits.then(|| self.lane.rules.check_again(&self.table, netns));
         if matches!(rules, Some(Err(_))) {
             // Connections and queries continue with their retransmissions, which cost the pod's own processor time.
             self.is_costly = true;

@@ -45,7 +45,7 @@ pub enum Error {
 }
 
 /// An upper bound of what a packet on loopback evaluates, in the unit of
-/// [`nft::Cost`](crate::net::nft::Cost::evaluations). 0 without tables, `u64::MAX` for more than 20,000 rules.
+/// [`nft::Cost`](crate::net::nft::Cost::evaluations). This thread enters the namespace. 0 without tables, `u64::MAX` for more than 20,000 rules.
 pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
     let mut filter = PacketFilter::default();
     let mut rules = 0;
@@ -72,7 +72,7 @@ pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
 
 /// The tables that exist in the namespace, of IPv4 and of IPv6.
 fn tables(netns: &Netns) -> Result<[Vec<String>; 2], Error> {
-    let [ipv4, ipv6] = netns.inside(|| [NAMES_IPV4, NAMES_IPV6].map(fs::read_to_string))?;
+    let [ipv4, ipv6] = netns.inside_here(|| [NAMES_IPV4, NAMES_IPV6].map(fs::read_to_string))?;
     Ok([names(ipv4)?, names(ipv6)?])
 }
 

@@ -51,7 +51,7 @@ const SIOCGSKNS: libc::Ioctl = 0x894C;
 const FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
 
 thread_local! {
-    /// The namespace of this thread, which it returns to.
+    /// The namespace of this thread, which it returns to. Opening it for each request would take 10 µs.
     static HOME: OnceCell<File> = const { OnceCell::new() };
 }
 
@@ -187,34 +187,10 @@ impl Netns {
         self.socket(|| Socket::open(protocol))
     }
 
-    /// [`Self::netlink`] on this thread, which enters the namespace and returns. Saves 0.1 to 0.3 ms. A failed return ends the
-    /// process, so call it only in one that is replaced, such as the worker.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place for setns besides a thread of its own"
-    )]
+    /// [`Self::netlink`] on this thread, which enters the namespace and returns. A failed return ends the process, so call it
+    /// only in one that is replaced, such as the worker.
     pub fn netlink_here(&self, protocol: Protocol) -> Result<Socket, Error> {
-        let enter = |source: io::Error| Error::Enter {
-            id: self.id,
-            source,
-        };
-        let opened = HOME.with(|home| {
-            let home = match home.get() {
-                Some(home) => home,
-                None => {
-                    let opened = File::open("/proc/thread-self/ns/net").map_err(enter)?;
-                    home.get_or_init(|| opened)
-                }
-            };
-            setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
-                .map_err(|errno| enter(errno.into()))?;
-            let opened = Socket::open(protocol);
-            if setns(home, CloneFlags::CLONE_NEWNET).is_err() {
-                // This thread would do its next work in the namespace of a pod.
-                std::process::abort();
-            }
-            Ok(opened)
-        })?;
+        let opened = self.inside_here(|| Socket::open(protocol))?;
         opened.map_err(|source| Error::Socket {
             id: self.id,
             source,
@@ -225,6 +201,35 @@ impl Netns {
         self.inside(open)?.map_err(|source| Error::Socket {
             id: self.id,
             source,
+        })
+    }
+
+    /// Runs `open` inside the namespace on this thread, which returns, or ends the process. Saves 0.1 to 0.3 ms.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place for setns besides a thread of its own"
+    )]
+    pub(crate) fn inside_here<T>(&self, open: impl FnOnce() -> T) -> Result<T, Error> {
+        let enter = |source: io::Error| Error::Enter {
+            id: self.id,
+            source,
+        };
+        HOME.with(|home| {
+            let home = match home.get() {
+                Some(home) => home,
+                None => {
+                    let opened = File::open("/proc/thread-self/ns/net").map_err(enter)?;
+                    home.get_or_init(|| opened)
+                }
+            };
+            setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
+                .map_err(|errno| enter(errno.into()))?;
+            let opened = open();
+            if setns(home, CloneFlags::CLONE_NEWNET).is_err() {
+                // This thread would do its next work in the namespace of a pod.
+                std::process::abort();
+            }
+            Ok(opened)
         })
     }
 
