@@ -4,7 +4,6 @@
 //! one that the container was started in, and not the host's.
 
 use std::{
-    cell::OnceCell,
     future::Future,
     io,
     os::fd::{AsFd, OwnedFd},
@@ -33,6 +32,7 @@ use usher_core::{
 use usher_sys::{
     net::netns::Netns,
     pods::{container, pidfd, proc::ProcRoot},
+    process::pool::Pool,
 };
 
 use super::{
@@ -44,10 +44,8 @@ use crate::quit;
 /// Envoy's `server_info` may have more than 64 KiB, most of it the list of its extensions.
 const BODY_BYTES: usize = 256 * 1024;
 
-thread_local! {
-    /// The runtime for requests on this thread.
-    static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
-}
+/// The runtimes of requests. With one for each thread, memory would depend on the highest number of threads.
+static RUNTIMES: Pool<Runtime> = Pool::new(16);
 
 /// A sidecar.
 #[derive(Debug)]
@@ -246,21 +244,22 @@ fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Optio
     })
 }
 
-/// Creates this thread's runtime before its first request, which an exit waits for.
-pub(super) fn start_runtime() {
+/// Creates a runtime before the first request, which an exit waits for.
+pub(super) fn prepare() {
     // A failure is reported by the request, which tries again.
     drop(with_runtime(|_runtime| ()));
 }
 
 fn with_runtime<T>(run: impl FnOnce(&Runtime) -> T) -> Result<T, String> {
-    RUNTIME.with(|kept| {
-        if let Some(runtime) = kept.get() {
-            return Ok(run(runtime));
-        }
-        let runtime = Builder::new_current_thread()
-            .enable_all()
+    let runtime = match RUNTIMES.take() {
+        Some(runtime) => runtime,
+        None => Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
             .build()
-            .map_err(|error| format!("starting a runtime: {error}"))?;
-        Ok(run(kept.get_or_init(|| runtime)))
-    })
+            .map_err(|error| format!("starting a runtime: {error}"))?,
+    };
+    let done = run(&runtime);
+    RUNTIMES.put_back(runtime);
+    Ok(done)
 }

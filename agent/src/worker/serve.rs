@@ -33,7 +33,7 @@ use crate::args::WorkerArgs;
 
 /// One thread for each request, and one for each pod whose table is being changed or whose thread is stuck.
 const THREADS: usize = NODE + 1024;
-/// How long an idle thread stays. A thread that exits takes its runtime for requests with it.
+/// How long an idle thread stays. A new one takes longer to run.
 const KEEP_THREADS: Duration = Duration::from_secs(60);
 /// Virtual size; most pages stay unused.
 const STACK: usize = 512 * 1024;
@@ -65,11 +65,11 @@ pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
         .enable_all()
         .max_blocking_threads(THREADS)
         .thread_keep_alive(KEEP_THREADS)
-        .on_thread_start(request::start_runtime)
         .thread_stack_size(STACK)
         .thread_name("pod")
         .build()
         .context("starting the runtime")?;
+    request::prepare();
     // In a task, because only the runtime's own threads can be replaced.
     let serving = runtime.spawn(serve(stdin, args.proc.clone()));
     runtime.block_on(serving).context("serving the agent")??;

@@ -12,7 +12,6 @@ pub mod configure;
 pub mod message;
 
 use std::{
-    cell::Cell,
     io::{self, IoSliceMut},
     ops::ControlFlow,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -30,7 +29,7 @@ use nix::{
 };
 
 use self::message::Message;
-use crate::pods::readiness::KeepsItsDescriptor;
+use crate::{pods::readiness::KeepsItsDescriptor, process::pool::Pool};
 
 /// Timeout of a reply in milliseconds. The kernel replies before the request's system call returns, so the limit is
 /// only a safeguard.
@@ -40,11 +39,9 @@ const PATIENCE: u16 = 1000;
 /// ([`netlink_dump`](https://github.com/torvalds/linux/blob/v6.18/net/netlink/af_netlink.c)).
 const DATAGRAM: usize = 32 * 1024;
 
-thread_local! {
-    /// Receive buffer, shared by all sockets of a thread. While an app waits, the readiness of a sidecar is probed
-    /// about every millisecond, and each allocation of this size would map and clear memory.
-    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
+/// Receive buffers. While an app waits, the readiness of a sidecar is probed about every millisecond, and each allocation
+/// of this size would map and clear memory.
+static BUFFERS: Pool<Vec<u8>> = Pool::new(8);
 
 sockopt_impl!(
     /// Errors include a text (ext-ack).
@@ -201,11 +198,9 @@ impl Socket {
         mut take: impl FnMut(Message<'_>) -> ControlFlow<T>,
     ) -> io::Result<T> {
         self.send(request)?;
-        // A nested request finds an empty buffer and allocates its own.
-        let mut buffer = BUFFER.take();
-        buffer.resize(DATAGRAM, 0);
+        let mut buffer = BUFFERS.take().unwrap_or_else(|| vec![0; DATAGRAM]);
         let answer = self.answer(&mut buffer, &mut take);
-        BUFFER.set(buffer);
+        BUFFERS.put_back(buffer);
         answer
     }
 
