@@ -1,5 +1,6 @@
 //! Connections that a mesh captures.
 
+use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Listener, Place, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, RestartPolicy};
@@ -38,6 +39,25 @@ fn without_an_agent_connections_are_refused_and_the_pod_starts() {
     assert_eq!(pod.added(1).code, Some(0));
     let log = std::fs::read_to_string(node.plugin_log()).unwrap();
     assert!(log.contains("default/unheld"), "{log}");
+}
+
+/// Files of its network namespace, such as the list of legacy tables, belong to root of the pod's user namespace. The agent lacks
+/// the chart's dropped capabilities, with which root reads all files.
+#[test]
+fn connection_of_another_user_namespace_is_injected() {
+    const DROPPED: &str = "-dac_override,-dac_read_search";
+    if !privilege::granted_with(&["setpriv"]) {
+        return;
+    }
+    let Some(node) = holding() else { return };
+    let without = ["--bounding-set", "--inh-caps"].map(|set| format!("{set}={DROPPED}"));
+    let agent = Agent::start_below(&node, "setpriv", &without);
+    let pod = node.run(&ready_on_command("users").own_users());
+    waits(&pod, 1);
+    ready(&pod);
+    connected(&pod.client_result("app"), 1);
+    let why = opened(&agent, &pod);
+    assert!(why.contains("1 connection had waited"), "{why}");
 }
 
 #[test]

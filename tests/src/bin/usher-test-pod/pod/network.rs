@@ -84,27 +84,41 @@ fn hold() -> Result<Child, String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("spawn users: {error}"))?;
-    let mut ready = [0];
-    let output = holder.stdout.as_mut().expect("piped above");
-    output
-        .read_exact(&mut ready)
-        .map_err(|error| format!("user namespace: {error}"))?;
+    answer(&mut holder)?;
     let map = format!("0 {FIRST_ID} 65536");
     for file in ["uid_map", "gid_map"] {
         let path = format!("/proc/{}/{file}", holder.id());
         std::fs::write(&path, &map).map_err(|error| format!("write {path}: {error}"))?;
     }
+    let input = holder.stdin.as_mut().expect("piped above");
+    let written = input.write_all(b"\n");
+    written.map_err(|error| format!("network namespace: {error}"))?;
+    answer(&mut holder)?;
     Ok(holder)
 }
 
-/// The child: creates the namespaces, reports it, and runs until it is released.
+/// Waits until the child has created a namespace.
+fn answer(holder: &mut Child) -> Result<(), String> {
+    let output = holder.stdout.as_mut().expect("piped by the parent");
+    let read = output.read_exact(&mut [0]);
+    read.map_err(|error| format!("namespaces of the pod: {error}"))
+}
+
+/// The child: creates the namespaces, reports each, and runs until it is released. The network namespace comes when the ids are
+/// mapped, as in runc, so that its files in `/proc` belong to the pod's root.
 pub(crate) fn users() -> ExitCode {
-    let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
-    let made = unshare(flags).map_err(std::io::Error::from);
-    let announced = made.and_then(|()| std::io::stdout().write_all(b"\n"));
-    let mut rest = Vec::new();
-    match announced.and_then(|()| std::io::stdin().read_to_end(&mut rest)) {
+    match namespaces() {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(BROKEN),
     }
+}
+
+fn namespaces() -> std::io::Result<usize> {
+    let (mut input, mut output) = (std::io::stdin(), std::io::stdout());
+    unshare(CloneFlags::CLONE_NEWUSER)?;
+    output.write_all(b"\n")?;
+    input.read_exact(&mut [0])?;
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    output.write_all(b"\n")?;
+    input.read_to_end(&mut Vec::new())
 }
