@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
@@ -80,6 +81,30 @@ fn streams_without_end() {
 #[test]
 fn trickles_a_header() {
     gains_nothing(&Answer::Trickle, Effect::Stay);
+}
+
+/// The body of its response to the version query is longer than a message between the worker and the agent.
+#[test]
+fn reports_a_long_version() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    eventually("the worker", || agent.worker().is_some());
+    let worker = agent.worker();
+    // The specification of the pod is shorter than the message: the worker writes 1e15 in full.
+    let members: Vec<String> = (0..8000).map(|n| format!(r#""{n:x}":1e15"#)).collect();
+    let body = format!("{{{}}}", members.join(","));
+    let route = Route::path("/server_info", Answer::Json(body), Effect::Stay);
+    for number in 0..ATTACKERS {
+        // Without a tag of a version the agent queries it.
+        let mut sidecar =
+            ContainerSpec::istio(Manner::Quit).listener(Listener::new(15_000, vec![route.clone()]));
+        sidecar.image = format!("registry.example/istio/proxyv2@sha256:{}", "1b".repeat(32));
+        let pod = node.run(&PodSpec::beside_app(&format!("long-{number}"), sidecar));
+        assert_eq!(pod.request(SIDECAR).line, "GET /server_info HTTP/1.1");
+    }
+    another_is_quit(&node, &agent, "other");
+    assert_eq!(agent.worker(), worker);
+    is_sound(&agent);
 }
 
 /// The agent does not follow the redirect.

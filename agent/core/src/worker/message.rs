@@ -14,7 +14,7 @@ use crate::{
     recipe::step::{Request, Signal},
 };
 
-/// The longest message; the body of a version query is its largest part.
+/// The longest message. A reply that would be longer is sent without what the pod determines of it.
 pub const LONGEST_MESSAGE: usize = 160 * 1024;
 
 /// Identifies a job until its reply.
@@ -183,10 +183,49 @@ impl Order {
 }
 
 impl Reply {
-    /// Encodes the reply.
+    /// Encodes the reply, as a failure if it is too long for a message: a pod determines the body of a version query
+    /// and the elements of its table.
     pub fn encode(&self) -> Vec<u8> {
         // Plain data: it cannot fail.
-        serde_json::to_vec(self).unwrap_or_default()
+        let message = serde_json::to_vec(self).unwrap_or_default();
+        match message.len() > LONGEST_MESSAGE {
+            true => serde_json::to_vec(&self.too_long()).unwrap_or_default(),
+            false => message,
+        }
+    }
+
+    /// The reply without content.
+    fn too_long(&self) -> Self {
+        let why = || "the reply is too long".to_owned();
+        match self.clone() {
+            Self::Answered { id, .. } => Self::Answered { id, body: None },
+            Self::Attempted { id, .. } => Self::Attempted {
+                id,
+                outcome: Outcome::Failed(why()),
+            },
+            Self::TrafficSampled { id, .. } => Self::TrafficSampled {
+                id,
+                sample: Err(why()),
+            },
+            Self::Armed { id, .. } => Self::Armed {
+                id,
+                result: Err(why()),
+            },
+            Self::Adopted { id, .. } => Self::Adopted {
+                id,
+                result: Err(why()),
+            },
+            Self::Opened { sandbox, .. } => Self::Opened {
+                sandbox,
+                result: Err(why()),
+            },
+            fixed @ (Self::Started
+            | Self::ProbeSucceeded { .. }
+            | Self::Done { .. }
+            | Self::Late { .. }
+            | Self::Troubled { .. }
+            | Self::Recovered { .. }) => fixed,
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
@@ -364,6 +403,40 @@ mod tests {
         for reply in replies {
             assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
         }
+    }
+
+    /// A pod can make the body and the elements of its table as long as it likes.
+    #[test]
+    fn a_reply_that_is_too_long_is_a_failure() {
+        let id = JobId(u64::MAX);
+        let body = |length| Reply::Answered {
+            id,
+            body: Some("x".repeat(length)),
+        };
+        let fits = body(LONGEST_MESSAGE - 100);
+        assert_eq!(Reply::decode(&fits.encode()).unwrap(), fits);
+        let quoted = Reply::Answered {
+            id,
+            body: Some("\"".repeat(LONGEST_MESSAGE / 2)),
+        };
+        for long in [body(LONGEST_MESSAGE), quoted] {
+            let none = Reply::Answered { id, body: None };
+            assert_eq!(Reply::decode(&long.encode()).unwrap(), none);
+        }
+        let remains = Remains {
+            ports: vec![(15001, Duration::from_millis(1_234_567)); 5000],
+            count_only: false,
+            queries: false,
+        };
+        let long = Reply::Adopted {
+            id,
+            result: Ok(Some(remains)),
+        };
+        let failed = Reply::decode(&long.encode()).unwrap();
+        assert!(
+            matches!(failed, Reply::Adopted { result: Err(_), .. }),
+            "{failed:?}"
+        );
     }
 
     #[test]
