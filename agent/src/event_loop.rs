@@ -156,7 +156,7 @@ impl NodeLoop {
                     // The runtime created the pod's cgroup before it called the plugin.
                     let events = self.discovery.now()?;
                     self.steps(events);
-                    let event = self.sandboxes.announced(&self.host, announcement);
+                    let event = self.sandboxes.announced(&mut self.worker, &self.host, announcement);
                     self.steps(event);
                 }
                 features = next_features(&mut self.kernel) => {

@@ -80,7 +80,12 @@ impl Sandboxes {
     }
 
     /// Opens an announced sandbox. None for the host's network namespace, which the agent never changes.
-    pub(crate) fn announced(&mut self, host: &Host, announcement: Announcement) -> Option<Event> {
+    pub(crate) fn announced(
+        &mut self,
+        worker: &mut Worker,
+        host: &Host,
+        announcement: Announcement,
+    ) -> Option<Event> {
         let Announcement {
             request,
             netns,
@@ -103,6 +108,9 @@ impl Sandboxes {
                 "ignored a pod that the CNI plugin announced in the host's network namespace"
             );
             return None;
+        }
+        if let Some(uid) = uid {
+            worker.used_by(netns.id(), uid);
         }
         let open = self.open.get_mut(&request.sandbox);
         if let Some(open) = open.filter(|open| open.netns.id() == netns.id()) {

@@ -13,7 +13,7 @@ use usher_client::{backoff::Backoff, error_chain::chain};
 use usher_core::{
     Event,
     base::{
-        id::{NetnsId, SandboxId},
+        id::{NetnsId, PodUid, SandboxId},
         time::Timestamp,
     },
     engine::event::Subject,
@@ -90,6 +90,9 @@ impl Worker {
         job: Job,
         descriptors: Vec<Descriptor>,
     ) {
+        if let Subject::Container(key) = purpose.subject() {
+            self.used_by(netns, &key.pod);
+        }
         match self.quarantine.trouble(self.now(), netns) {
             // Always sent, because it closes descriptors.
             Some(_) if matches!(job, Job::Forget { .. }) => {}
@@ -105,7 +108,7 @@ impl Worker {
         self.last_id += 1;
         let id = JobId(self.last_id);
         let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
-        let due = job.limit().map(|limit| Instant::now() + limit * 2 + LATE);
+        let limit = job.limit().map(|limit| limit * 2 + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,
             Err(error) => return self.fail(&purpose, &chain(&error)),
@@ -115,13 +118,24 @@ impl Worker {
             self.subjects.pop_first();
         }
         if has_reply {
-            self.jobs.insert(id, netns, purpose, due);
+            // A table waits for any worker: only the kernel's deadline ends its hold otherwise.
+            let may_wait = self.running.is_none() && matches!(purpose, Purpose::Readopt(_));
+            let due = limit
+                .filter(|_| !may_wait)
+                .map(|limit| Instant::now() + limit);
+            self.jobs.insert(id, netns, purpose, limit, due);
         }
         self.unsent.push_back(Unsent {
+            id,
             message,
             descriptors,
         });
         self.flush();
+    }
+
+    /// Notes the pod of a namespace.
+    pub(crate) fn used_by(&mut self, netns: NetnsId, pod: &PodUid) {
+        self.quarantine.used_by(netns, pod);
     }
 
     /// Queues an event that needs no job.
@@ -141,13 +155,15 @@ impl Worker {
             if let Some(news) = self.news.pop_front() {
                 return news;
             }
+            let late = self.jobs.due();
             let Some(running) = &self.running else {
                 let due = self.backoff.due(Instant::now());
-                sleep_until(due.into()).await;
-                self.start();
+                tokio::select! {
+                    () = sleep_until(due.into()) => self.start(),
+                    () = at(late) => self.expire(),
+                }
                 continue;
             };
-            let late = self.jobs.due();
             let received = tokio::select! {
                 biased;
                 received = running.socket.receive(&mut self.buffer) => received,
@@ -185,11 +201,12 @@ impl Worker {
                 tracing::info!(pid = running.pid(), "started the worker process");
                 self.running = Some(running);
                 self.reporter.metrics.worker_up.set(1);
+                // It receives these jobs only now: one that is overdue at once would end each new worker.
+                self.jobs.restart(Instant::now());
                 self.flush();
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not start the worker process; trying again");
-                self.expire();
             }
         }
     }
@@ -226,15 +243,22 @@ impl Worker {
         metrics.worker_exits.inc();
         self.quarantine.worker_ended(self.now());
         self.unsent.clear();
+        // The tables that it has not adopted yet are the next one's.
+        self.jobs
+            .remove_all(|purpose| matches!(purpose, Purpose::Readopt(_)));
         self.fail_all(|_pending| true, "the worker process ended");
         self.news.push_back(News::Ended);
     }
 
-    /// Fails the overdue jobs of a worker that could not be started.
+    /// Fails the jobs that have waited too long for a worker, which shall not receive them any more.
     fn expire(&mut self) {
-        let now = Instant::now();
-        let is_due = |pending: &Pending| pending.due.is_some_and(|due| due <= now);
-        self.fail_all(is_due, "the worker process could not be started");
+        let overdue = self.jobs.overdue(Instant::now());
+        self.unsent.retain(|unsent| !overdue.contains(&unsent.id));
+        for id in overdue {
+            if let Some(purpose) = self.jobs.take(id) {
+                self.fail(&purpose, "no worker process runs");
+            }
+        }
     }
 
     /// Fails these jobs. Returns their number.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use usher_core::{
@@ -37,7 +37,9 @@ pub(crate) enum Purpose {
 pub(super) struct Pending {
     pub(super) netns: NetnsId,
     pub(super) purpose: Purpose,
-    pub(super) due: Option<Instant>,
+    /// How long the reply may take.
+    limit: Option<Duration>,
+    due: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -56,20 +58,38 @@ impl PendingJobs {
         self.due.first().map(|(due, _id)| *due)
     }
 
+    /// Adds a job. `due` is None where it may wait for a worker, and becomes `limit` after the start of one.
     pub(super) fn insert(
         &mut self,
         id: JobId,
         netns: NetnsId,
         purpose: Purpose,
+        limit: Option<Duration>,
         due: Option<Instant>,
     ) {
         self.due.extend(due.map(|due| (due, id)));
         let pending = Pending {
             netns,
             purpose,
+            limit,
             due,
         };
         self.jobs.insert(id, pending);
+    }
+
+    /// Counts the limits of all jobs from now on.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.due.clear();
+        for (id, pending) in &mut self.jobs {
+            pending.due = pending.limit.map(|limit| now + limit);
+            self.due.extend(pending.due.map(|due| (due, *id)));
+        }
+    }
+
+    /// The jobs whose reply is overdue.
+    pub(super) fn overdue(&self, now: Instant) -> BTreeSet<JobId> {
+        let overdue = self.due.iter().take_while(|(due, _id)| *due <= now);
+        overdue.map(|(_due, id)| *id).collect()
     }
 
     /// Removes a job; None if it has already failed.
@@ -176,5 +196,42 @@ impl Purpose {
             Self::Probe(of, _) | Self::Change(of) | Self::OpenAll(of) => of == sandbox,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_core::base::id::{ContainerId, PodUid};
+
+    use super::*;
+
+    #[test]
+    fn limits_count_from_the_start_of_the_worker() {
+        let now = Instant::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        let key = ContainerKey {
+            pod: PodUid::parse(&"1".repeat(32)).unwrap(),
+            id: ContainerId::parse(&"c0".repeat(32)).unwrap(),
+        };
+        let sandbox = SandboxId::parse("5a").unwrap();
+        let netns = NetnsId { dev: 4, ino: 1 };
+        let limit = Some(Duration::from_secs(4));
+        let mut jobs = PendingJobs::default();
+        let attempt = Purpose::Attempt(key);
+        jobs.insert(JobId(1), netns, attempt, limit, Some(after(4)));
+        let readopt = Purpose::Readopt(sandbox);
+        jobs.insert(JobId(2), netns, readopt, limit, None);
+        assert_eq!(jobs.due(), Some(after(4)));
+        assert_eq!(jobs.overdue(after(3)), BTreeSet::new());
+        assert_eq!(jobs.overdue(after(4)), BTreeSet::from([JobId(1)]));
+        jobs.restart(after(6));
+        assert_eq!(jobs.overdue(after(9)), BTreeSet::new());
+        assert_eq!(
+            jobs.overdue(after(10)),
+            BTreeSet::from([JobId(1), JobId(2)])
+        );
+        jobs.take(JobId(1)).unwrap();
+        jobs.take(JobId(2)).unwrap();
+        assert_eq!(jobs.due(), None);
     }
 }

@@ -139,11 +139,11 @@ impl Target {
             let _rules = lane.rules.check(&netns)?;
             Ok(request::is_ready(&netns, &request, RESPONSE))
         };
-        let ready = self
-            .lanes
-            .run(&self.lane, Kind::Request, RESPONSE, calls)
-            .await;
-        match ready {
+        let (lanes, lane) = (self.lanes.clone(), Arc::clone(&self.lane));
+        // A task of its own: the end of the probe does not end the watch of a stuck call.
+        let request =
+            tokio::spawn(async move { lanes.run(&lane, Kind::Request, RESPONSE, calls).await });
+        match request.await.ok().flatten() {
             Some(Ok(is_ready)) => is_ready,
             Some(Err(trouble)) => {
                 self.lanes.trouble(&self.lane, trouble).await;

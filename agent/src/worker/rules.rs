@@ -53,6 +53,11 @@ impl Cache {
         }
     }
 
+    /// Forgets the last check.
+    pub(super) fn clear(&self) {
+        *self.cache() = None;
+    }
+
     /// The generation at the last check.
     pub(super) fn generation(&self) -> Option<u32> {
         self.cache().map(|cost| cost.generation)

@@ -87,11 +87,14 @@ impl Sandboxes {
             let Some(netns) = netns else {
                 return self.without_task(id, sandbox, job).await;
             };
+            let lane = self.lanes.lane(netns.id());
+            // The number of the namespace may be that of an earlier one.
+            lane.rules.clear();
             let task = Sandbox {
                 id: sandbox.clone(),
                 started: self.started,
                 place: Target {
-                    lane: self.lanes.lane(netns.id()),
+                    lane,
                     netns,
                     lanes: self.lanes.clone(),
                     replies: self.replies.clone(),
@@ -269,14 +272,16 @@ impl Sandbox {
     /// Closes the sockets of the gate on another thread. Closing waits until the kernel has removed the table, and
     /// thus until every processor has left the kernel
     /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). Another pod
-    /// can delay that for seconds.
+    /// can delay that for seconds, so it continues beyond the limit of a change: the agent would take the worker for
+    /// one that hangs.
     #[expect(
         clippy::disallowed_methods,
         reason = "the pool's threads are meant to outlive the work"
     )]
     async fn close(&mut self) {
         let gate = mem::take(&mut self.gate);
-        drop(spawn_blocking(move || drop(gate)).await);
+        let closed = spawn_blocking(move || drop(gate));
+        drop(tokio::time::timeout(CALLS, closed).await);
     }
 
     async fn release(&mut self) -> Result<Tally, String> {

@@ -120,6 +120,8 @@ impl Server {
             // This job consists of the check only.
             Job::Check => {
                 if let Some(netns) = namespace(netns, descriptors.next()) {
+                    // The number of the namespace may be that of an earlier one.
+                    self.lanes.lane(netns.id()).rules.clear();
                     self.run(netns, CALLS, |_netns| (), |_done| None);
                 }
             }
@@ -154,7 +156,8 @@ impl Server {
                 let (Some(pidfd), Some(netns)) =
                     (descriptors.next(), namespace(netns, descriptors.next()))
                 else {
-                    return self.fail(id).await;
+                    let reply = Reply::Answered { id, body: None };
+                    return self.replies.send(reply).await;
                 };
                 let query = move |netns: &Netns| Target { pidfd, netns }.query(port, &path);
                 self.run(netns, QUERY, query, move |body| {

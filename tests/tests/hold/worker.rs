@@ -8,6 +8,8 @@ use usher_tests::wait::slower;
 
 use crate::{armed, connected, has_table, holding, opened, ready, ready_on_command, waits};
 
+const KILLS: u8 = 7;
+
 /// The next worker adopts the tables. Copies are lost, so connections continue with their next retransmission.
 #[test]
 fn killed_while_connections_wait() {
@@ -38,6 +40,37 @@ fn killed_while_connections_wait() {
     armed(&agent, &next);
     ready(&next);
     connected(&next.client_result("app"), 1);
+}
+
+/// The agent waits longer for each further worker, at last longer than for the reply to a job. The jobs that wait for the
+/// worker are not overdue when it starts.
+#[test]
+fn killed_again_and_again_while_connections_wait() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let deadline = slower(Duration::from_secs(120));
+    let pod = node.run(&ready_on_command("first").hold_deadline(deadline));
+    armed(&agent, &pod);
+    waits(&pod, 1);
+    let mut killed = None;
+    // The delays are 0, 0.2, 0.4 s and so on, 6.4 s after the last of them. Adopting a table may take 4 s.
+    for _ in 0..KILLS {
+        eventually("another worker", || {
+            agent.worker().is_some_and(|worker| Some(worker) != killed)
+        });
+        killed = agent.worker();
+        agent.signal_worker(Signal::SIGKILL);
+    }
+    eventually("a worker that stays", || {
+        agent.worker().is_some_and(|worker| Some(worker) != killed)
+    });
+    ready(&pod);
+    connected(&pod.client_result("app"), 1);
+    let why = opened(&agent, &pod);
+    assert!(why.contains("is ready"), "{why}");
+    agent.wait_metric("usher_worker_exits_total", "", |exits| {
+        (exits - f64::from(KILLS)).abs() < 0.5
+    });
 }
 
 /// A worker that does not reply is replaced. Its pods are released by the kernel at their deadline at the latest.

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Trouble;
-use crate::base::{id::NetnsId, time::Timestamp};
+use crate::base::{
+    id::{NetnsId, PodUid},
+    time::Timestamp,
+};
 
 /// How long the quarantine lasts after the namespace recovered. Doubles each time, up to the second value.
 const SHORTEST: Duration = Duration::from_secs(60);
@@ -38,6 +41,8 @@ impl LateThread {
 #[derive(Debug, Default)]
 pub struct Quarantine {
     entries: BTreeMap<NetnsId, Entry>,
+    /// The pod of each namespace.
+    pods: BTreeMap<NetnsId, PodUid>,
 }
 
 #[derive(Debug)]
@@ -49,8 +54,28 @@ struct Entry {
 }
 
 impl Quarantine {
+    /// Notes the pod of a namespace. The kernel gives the number of a namespace that has ended to the next one, so
+    /// another pod begins without the quarantine of the earlier one. While a system call is stuck, its thread keeps
+    /// the namespace.
+    pub fn used_by(&mut self, netns: NetnsId, pod: &PodUid) {
+        if self.pods.get(&netns) == Some(pod) {
+            return;
+        }
+        let is_other = self.pods.insert(netns, pod.clone()).is_some();
+        if self.pods.len() > MAX_ENTRIES {
+            self.pods.pop_first();
+        }
+        if is_other && !self.is_stuck(netns) {
+            self.entries.remove(&netns);
+        }
+    }
+
     /// Begins the quarantine of a namespace. Returns whether it was not in quarantine before.
     pub fn begin(&mut self, now: Timestamp, netns: NetnsId, trouble: Trouble) -> bool {
+        // It lasts until the call has returned, whatever another one finds.
+        if trouble == Trouble::CostlyRules && self.is_stuck(netns) {
+            return false;
+        }
         let was_in = self.trouble(now, netns).is_some();
         let entry = self.entries.entry(netns).or_insert(Entry {
             trouble,
@@ -90,6 +115,11 @@ impl Quarantine {
         let entry = self.entries.get(&netns)?;
         let is_over = entry.until.is_some_and(|until| now >= until);
         (!is_over).then_some(entry.trouble)
+    }
+
+    fn is_stuck(&self, netns: NetnsId) -> bool {
+        let entry = self.entries.get(&netns);
+        entry.is_some_and(|entry| entry.until.is_none())
     }
 
     fn forget_one(&mut self) {
@@ -177,6 +207,36 @@ mod tests {
     }
 
     #[test]
+    fn costly_rules_do_not_end_the_quarantine_of_a_stuck_call() {
+        let mut quarantine = Quarantine::default();
+        quarantine.begin(at(0), netns(1), Trouble::Stuck);
+        assert!(!quarantine.begin(at(1), netns(1), Trouble::CostlyRules));
+        assert_eq!(quarantine.trouble(at(9999), netns(1)), Some(Trouble::Stuck));
+        quarantine.recovered(at(10_000), netns(1));
+        assert!(quarantine.trouble(at(10_059), netns(1)).is_some());
+        assert!(quarantine.trouble(at(10_060), netns(1)).is_none());
+    }
+
+    #[test]
+    fn another_pod_with_the_same_namespace_id_is_not_in_quarantine() {
+        let [first, second] = ["1", "2"].map(|digit| PodUid::parse(&digit.repeat(32)).unwrap());
+        let costly = Some(Trouble::CostlyRules);
+        let mut quarantine = Quarantine::default();
+        quarantine.used_by(netns(1), &first);
+        quarantine.begin(at(0), netns(1), Trouble::CostlyRules);
+        quarantine.used_by(netns(1), &first);
+        assert_eq!(quarantine.trouble(at(1), netns(1)), costly);
+        quarantine.used_by(netns(2), &second);
+        assert_eq!(quarantine.trouble(at(1), netns(1)), costly);
+        quarantine.used_by(netns(1), &second);
+        assert_eq!(quarantine.trouble(at(1), netns(1)), None);
+        // The thread of a stuck call keeps the namespace, so it cannot be another one.
+        quarantine.begin(at(2), netns(1), Trouble::Stuck);
+        quarantine.used_by(netns(1), &first);
+        assert_eq!(quarantine.trouble(at(3), netns(1)), Some(Trouble::Stuck));
+    }
+
+    #[test]
     fn the_end_of_the_worker_counts_as_recovery() {
         let mut quarantine = Quarantine::default();
         quarantine.begin(at(0), netns(1), Trouble::Stuck);
@@ -192,6 +252,11 @@ mod tests {
             quarantine.begin(at(ino), netns(ino), Trouble::CostlyRules);
         }
         assert_eq!(quarantine.entries.len(), MAX_ENTRIES);
+        let pod = PodUid::parse(&"1".repeat(32)).unwrap();
+        for ino in 0..3000 {
+            quarantine.used_by(netns(ino), &pod);
+        }
+        assert_eq!(quarantine.pods.len(), MAX_ENTRIES);
         assert!(quarantine.trouble(at(3000), netns(2999)).is_some());
         let time = time(u32::MAX);
         assert_eq!(time, LONGEST);

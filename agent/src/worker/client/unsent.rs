@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use usher_core::worker::message::JobId;
 use usher_sys::{net::netns::Netns, pods::container::Init, seqpacket};
 
 /// A descriptor of a job.
@@ -18,6 +19,7 @@ pub(crate) enum Descriptor {
 /// A job that the socket has not taken yet.
 #[derive(Debug)]
 pub(super) struct Unsent {
+    pub(super) id: JobId,
     pub(super) message: Vec<u8>,
     pub(super) descriptors: Vec<Descriptor>,
 }
