@@ -143,8 +143,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(true) if !args.force => {
             print_stderr(
                 "an agent runs on this node and would install everything again. Remove it first (helm uninstall \
-                 usher, or kubectl delete daemonset usher), or disable usher on this node (kubectl annotate node \
-                 NODE usher.dev/mode=off). --force overrides this",
+                 usher, or kubectl delete daemonset usher), or keep it away from this node (nodeSelector or \
+                 affinity of the chart). --force overrides this",
             );
             return ExitCode::from(REFUSED);
         }
