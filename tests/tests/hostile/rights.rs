@@ -131,6 +131,25 @@ fn of_the_thread_that_observes_commands() {
     );
 }
 
+/// It has those of the event loop, whose system calls in pods it makes.
+#[test]
+fn of_the_worker() {
+    if !privilege::granted() {
+        return;
+    }
+    let node = Node::new();
+    let agent = Agent::start(&node);
+    eventually("the worker", || agent.worker().is_some());
+    let worker = agent.worker().unwrap();
+    let main = format!("/proc/{worker}/status");
+    eventually("the worker's rights", || {
+        status(&main)["CapPrm"] == DECIDING
+    });
+    for status in threads(worker).values() {
+        has(status, DECIDING, DECIDING | SYS_NICE);
+    }
+}
+
 /// The agent executes it with its own privileges at most.
 #[test]
 fn of_the_holder() {

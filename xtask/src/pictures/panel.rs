@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use serde::Deserialize;
 
 use super::style::{
-    FONT, LINE_WIDTH, MARGIN, SIZE, TITLE_SIZE, X_LABELS, Y_LABELS, colour, with_unit,
+    FONT, LINE_WIDTH, MARGIN, MIB, SIZE, TITLE_SIZE, X_LABELS, Y_LABELS, colour, with_unit,
 };
 
 /// Points are not joined if their distance in seconds is larger.
@@ -63,18 +63,20 @@ impl Panel {
         let highest = values().fold(0.0, f64::max);
         let lowest = values().filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
         let is_log = self.unit == "s" && highest / lowest > LOGARITHMIC;
+        // The axis has round steps of MiB.
+        let step = if self.unit == "bytes" { MIB } else { 1.0 };
         let y = |value: f64| match is_log {
             true => value.max(lowest).log10(),
-            false => value,
+            false => value / step,
         };
         let range = match is_log {
             true => lowest.log10().floor()..highest.log10().ceil(),
-            false if highest > 0.0 => 0.0..highest * 1.1,
+            false if highest > 0.0 => 0.0..highest / step * 1.1,
             false => 0.0..1.0,
         };
         let label = |value: &f64| match is_log {
             true => with_unit(10_f64.powf(*value), &self.unit),
-            false => with_unit(*value, &self.unit),
+            false => with_unit(*value * step, &self.unit),
         };
         let mut svg = String::new();
         {

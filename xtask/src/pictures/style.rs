@@ -21,6 +21,8 @@ pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 
+pub(super) const MIB: f64 = 1024.0 * 1024.0;
+
 pub(super) fn colour(number: usize) -> RGBColor {
     COLOURS[number % COLOURS.len()]
 }
@@ -31,7 +33,7 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
         "s" if value < 0.001 => format!("{} µs", short(value * 1e6)),
         "s" if value < 1.0 => format!("{} ms", short(value * 1e3)),
         "s" => format!("{} s", short(value)),
-        "bytes" => format!("{} MiB", short(value / 1024.0 / 1024.0)),
+        "bytes" => format!("{} MiB", short(value / MIB)),
         _ => short(value),
     }
 }
