@@ -88,7 +88,7 @@ seLinuxOptions:
 capabilities:
   drop: ["ALL"]
   add:
-    # setns into a pod's network namespace to open a socket there; fanotify, to hold the start of an app.
+    # setns into a pod's network namespace to open a socket there; fanotify, to hold starts and stop signals.
     - SYS_ADMIN
     # /proc/<pid>/ns/net, root and mountinfo of other users' processes.
     - SYS_PTRACE

@@ -19,7 +19,7 @@ const VALUES: [&str; 3] = [
 const OF_HELM: [&str; 2] = ["app.kubernetes.io/managed-by: ", "helm.sh/chart: "];
 
 const HEAD: &str = "\
-# usher on every Linux node of a cluster, observing until a Node is annotated. Rendered from deploy/chart by `cargo xtask chart`.
+# usher on every Linux node of a cluster, in observe mode until a Node is annotated. Rendered from deploy/chart by `cargo xtask chart`.
 #
 #   kubectl apply -k deploy/manifests
 #   kubectl annotate node NODE usher.dev/mode=enforce
