@@ -43,10 +43,17 @@ struct Armed {
     pod: PodUid,
     name: String,
     limit: Duration,
-    /// The current holder has the order.
-    is_sent: bool,
-    /// The holder was ordered to release the stop signal.
-    is_released: bool,
+    stage: Stage,
+}
+
+/// Which order the current holder has for a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// None: the next holder receives it.
+    Unsent,
+    Armed,
+    /// To release the stop signal. No later holder arms the container for it.
+    Released,
 }
 
 impl Stops {
@@ -66,37 +73,49 @@ impl Stops {
         pod: &PodUid,
         stops: Vec<Stop>,
     ) -> Vec<Event> {
-        for (id, armed) in &mut self.armed {
-            let is_wanted = stops.iter().any(|stop| stop.id == *id);
-            if armed.pod == *pod && !is_wanted && !armed.is_released {
-                armed.is_released = true;
-                let container = id.clone();
-                if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
-                    // A holder that does not run holds no stop signal.
-                    tracing::debug!(container_id = %id, reason, "could not order the release of a stop signal");
-                }
-            }
-        }
+        self.release_others(holder, pod, &stops);
         let (observed, stops): (Vec<Stop>, Vec<Stop>) =
             stops.into_iter().partition(|stop| stop.is_observed);
         let mut events = self.observe(pod, observed);
         for stop in stops {
             holder.require();
             let known = self.armed.get(&stop.id);
-            if known.is_some_and(|armed| !armed.is_released && armed.limit == stop.limit) {
+            let known = known.filter(|armed| armed.stage != Stage::Released);
+            if known.is_some_and(|armed| armed.limit == stop.limit) {
                 continue;
             }
             let armed = Armed {
                 pod: pod.clone(),
                 name: stop.container,
                 limit: stop.limit,
-                is_sent: false,
-                is_released: false,
+                // Another limit: until the holder has it, the earlier one applies.
+                stage: known.map_or(Stage::Unsent, |armed| armed.stage),
             };
             self.armed.insert(stop.id.clone(), armed);
             events.extend(self.arm(holder, &stop.id));
         }
         events
+    }
+
+    /// Releases the stop signals of a pod that are not among these, also those that were released before: the engine
+    /// repeats the order when one waits nevertheless.
+    fn release_others(&mut self, holder: &mut HolderProcess, pod: &PodUid, stops: &[Stop]) {
+        let is_obsolete = |id: &ContainerId, armed: &Armed| {
+            armed.pod == *pod && !stops.iter().any(|stop| stop.id == *id)
+        };
+        // What no holder has needs no release, and a later holder must not arm it.
+        self.armed
+            .retain(|id, armed| armed.stage != Stage::Unsent || !is_obsolete(id, armed));
+        for (id, armed) in &mut self.armed {
+            if !is_obsolete(id, armed) {
+                continue;
+            }
+            armed.stage = Stage::Released;
+            let container = id.clone();
+            if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
+                tracing::warn!(container_id = %id, reason, "could not order the release of a stop signal");
+            }
+        }
     }
 
     /// Observes exactly these stop signals of a pod.
@@ -204,17 +223,21 @@ impl Stops {
             container: id.clone(),
             limit: armed.limit,
         };
-        let sent = holder.send(&order, &[directory.as_fd()]);
-        armed.is_sent = sent.is_ok();
-        if let Err(reason) = sent {
-            tracing::debug!(container_id = %id, reason, "could not order the hold of a stop signal; the next holder receives the order");
+        match holder.send(&order, &[directory.as_fd()]) {
+            Ok(()) => armed.stage = Stage::Armed,
+            Err(reason) => {
+                tracing::debug!(container_id = %id, reason, "could not order the hold of a stop signal; the next holder receives the order");
+            }
         }
         None
     }
 
     /// Sends the orders that the new holder lacks.
     pub(super) fn holder_ready(&mut self, holder: &mut HolderProcess) -> Vec<Event> {
-        let unsent = self.armed.iter().filter(|(_id, armed)| !armed.is_sent);
+        let unsent = self
+            .armed
+            .iter()
+            .filter(|(_id, armed)| armed.stage == Stage::Unsent);
         let ids: Vec<ContainerId> = unsent.map(|(id, _armed)| id.clone()).collect();
         ids.iter().filter_map(|id| self.arm(holder, id)).collect()
     }
@@ -226,9 +249,10 @@ impl Stops {
             .iter()
             .filter_map(|id| self.event(id, StopResult::Lost))
             .collect();
-        self.armed.retain(|_id, armed| !armed.is_released);
+        self.armed
+            .retain(|_id, armed| armed.stage != Stage::Released);
         for armed in self.armed.values_mut() {
-            armed.is_sent = false;
+            armed.stage = Stage::Unsent;
         }
         lost
     }
@@ -253,7 +277,7 @@ impl Stops {
                 let result = held.map(|held| StopResult::Released { held, at_limit });
                 let event = result.and_then(|result| self.event(&container, result));
                 // Otherwise the container has been armed again in the meantime.
-                let is_over = |armed: &Armed| armed.is_released || at_limit;
+                let is_over = |armed: &Armed| armed.stage == Stage::Released || at_limit;
                 if self.armed.get(&container).is_some_and(is_over) {
                     self.armed.remove(&container);
                 }
@@ -280,3 +304,6 @@ impl Stops {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use serde_json::Value;
+use usher_tests::synthetic::catalog::istio;
 use usher_tests::synthetic::clock::eventually;
 
-use crate::{APP, SIDECAR, armed, held, lingering, one, pod, released, wait_armed};
+use crate::{APP, SIDECAR, armed, held, is, lingering, one, pod, pod_with, released, wait_armed};
 
 #[test]
 fn holder_killed() {
@@ -17,6 +19,25 @@ fn holder_killed() {
     pod.ended(SIDECAR);
     let why = released(&agent, &pod);
     assert!(why.starts_with("the process that held it ended"), "{why}");
+}
+
+/// Only the first stop signal waits: the sidecar has it since the holder's end, and drains.
+#[test]
+fn second_stop_command_after_the_holder_was_killed() {
+    let Some((node, state)) = lingering() else {
+        return;
+    };
+    let drains = pod_with("drains", istio::v1_26().container.deaf_to_term());
+    let (agent, pods) = armed(&node, &state, &[drains, pod("other")]);
+    let kill = held(&state, &agent, &pods[0]);
+    agent.holder().unwrap().signal(Signal::SIGKILL);
+    kill.succeeds();
+    // The next holder arms what still is to be held.
+    wait_armed(&agent, &pods[1], 2);
+    state.kill(&pods[0], SIDECAR, "15").succeeds();
+    let held = |line: &Value| is(line, "linger-held", &pods[0]);
+    assert_eq!(agent.log().count(held), 1);
+    assert!(pods[0].end_so_far(SIDECAR).is_none());
 }
 
 /// Its timer kills it.

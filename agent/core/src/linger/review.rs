@@ -53,7 +53,9 @@ impl LingerReview<'_> {
         self.drain_held(lingers, actions);
         let created = self.next_created(lingers);
         let wanted = self.wanted(lingers, actions);
-        if wanted != lingers.wanted {
+        // A stop signal that waits without being wanted does not change what is wanted.
+        let is_release = lingers.order_releases();
+        if wanted != lingers.wanted || is_release {
             lingers.wanted.clone_from(&wanted);
             actions.push(Action::HoldStops {
                 pod: self.uid.clone(),
@@ -238,6 +240,7 @@ impl LingerReview<'_> {
             }
             StopResult::Held { at } => {
                 let is_listed = self.spec.is_some_and(|spec| spec.deleting);
+                let is_wanted = lingers.wanted.iter().any(|stop| stop.id == *id);
                 lingers.runs.insert(
                     id.clone(),
                     Progress::Held(Held {
@@ -246,7 +249,8 @@ impl LingerReview<'_> {
                         is_listed,
                         is_app,
                         quiet: None,
-                        why: None,
+                        why: (!is_wanted).then_some(Released::NotWanted),
+                        is_ordered: false,
                     }),
                 );
                 report(if is_app {

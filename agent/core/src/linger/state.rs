@@ -71,8 +71,10 @@ pub(super) struct Held {
     pub(super) is_app: bool,
     /// The traffic of an app with a pre-stop time of `auto`.
     pub(super) quiet: Option<Quiet>,
-    /// The release was ordered, for this reason.
+    /// It is to be released, for this reason.
     pub(super) why: Option<Released>,
+    /// The release was ordered.
+    pub(super) is_ordered: bool,
 }
 
 impl Held {
@@ -137,6 +139,21 @@ impl Lingers {
         for held in self.waiting() {
             held.why = Some(why);
             any = true;
+        }
+        any
+    }
+
+    /// Notes that the releases of this review are ordered. Returns whether there are any.
+    pub(super) fn order_releases(&mut self) -> bool {
+        let mut any = false;
+        for progress in self.runs.values_mut() {
+            if let Progress::Held(held) = progress
+                && held.why.is_some()
+                && !held.is_ordered
+            {
+                held.is_ordered = true;
+                any = true;
+            }
         }
         any
     }

@@ -2,6 +2,7 @@
 
 mod deadline;
 mod drain;
+mod not_wanted;
 mod observe;
 mod order;
 
