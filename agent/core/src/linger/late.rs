@@ -14,8 +14,11 @@ use crate::{
     recipe::step::{Signal, Step},
 };
 
-/// The deletion's time has no fractions of a second.
+/// The deletion's time has no fractions of a second. The runtime's own timer is right for a signal that waited no longer.
 const ROUNDING: Duration = Duration::from_secs(1);
+/// The least time that the kubelet leaves between the stop signal and SIGKILL
+/// ([minimumGracePeriodInSeconds](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/kuberuntime/kuberuntime_container.go)).
+const LEAST: Duration = Duration::from_secs(2);
 
 impl LingerReview<'_> {
     /// Kills the sidecars that ignore their stop signal until the end of the pod's grace period.
@@ -56,10 +59,14 @@ impl LingerReview<'_> {
 
     /// What remains of a run whose stop signal was released.
     pub(super) fn released(self, held: &Held) -> Progress {
-        match self.spec.filter(|spec| spec.deleting) {
-            Some(spec) => Progress::Late {
-                kill_at: held.since + held.grace_left(spec) + ROUNDING,
-            },
+        let is_late = self.now.since(held.since) > ROUNDING;
+        match self.spec.filter(|spec| is_late && spec.deleting) {
+            Some(spec) => {
+                let end = held.since + held.grace_left(spec) + ROUNDING;
+                // A deadline that is over, or that was brought forward, does not take the time to react.
+                let kill_at = end.max(self.now + LEAST);
+                Progress::Late { kill_at }
+            }
             None => Progress::Over,
         }
     }

@@ -109,9 +109,10 @@ fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
     assert_eq!(stage.take(), [""; 0]);
 
     let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(2));
     stage.stop_reported(StopResult::Lost);
     stage.take();
-    stage.pass(seconds(32));
+    stage.pass(seconds(30));
     assert_eq!(stage.take(), killed);
 
     // A sidecar that exits in time is not killed.
@@ -122,6 +123,40 @@ fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
     stage.take();
     stage.pass(seconds(100));
     assert_eq!(stage.take(), [""; 0]);
+}
+
+/// The preStop hook took the grace period, or the node's clock is ahead. The kubelet leaves 2 s after the signal, which the
+/// runtime measures.
+#[test]
+fn sidecar_with_a_signal_at_the_end_of_the_grace_period_is_left_to_the_runtime() {
+    let mut stage = armed(requested());
+    stage.delete(30, 30);
+    stage.list();
+    stage.held_at(NOON);
+    assert_eq!(stage.take(), [HELD, "stops []"]);
+    stage.released(false);
+    stage.take();
+    stage.pass(Duration::from_millis(1500));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(100));
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+/// The kubelet replied late that nothing is left of the grace period.
+#[test]
+fn late_signal_leaves_the_time_to_react() {
+    let mut stage = armed(requested());
+    stage.held_at(NOON);
+    stage.now = stage.now + seconds(2);
+    stage.delete(30, 30);
+    stage.list();
+    assert_eq!(stage.take(), [HELD, "stops []"]);
+    stage.released(false);
+    stage.take();
+    stage.pass(Duration::from_millis(1900));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(Duration::from_millis(200));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
 }
 
 #[test]
