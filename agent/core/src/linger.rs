@@ -68,6 +68,8 @@ pub enum Released {
     SidecarEnded,
     /// The kubelet does not delete the pod: it restarts the sidecar, or evicts the pod.
     NotDeleted,
+    /// The kubelet no longer lists the pod: its deletion was forced.
+    Unlisted,
     /// The kubelet did not confirm in time that it deletes the pod.
     Unconfirmed,
     /// The rest of the grace period is the sidecar's.
@@ -119,6 +121,7 @@ impl fmt::Display for Released {
             Self::AppsEnded => "no app of the pod runs",
             Self::SidecarEnded => "the sidecar ended by itself",
             Self::NotDeleted => "the pod is not being deleted",
+            Self::Unlisted => "the kubelet no longer lists the pod",
             Self::Unconfirmed => "the kubelet did not confirm that the pod is being deleted",
             Self::Deadline => {
                 "the rest of the pod's grace period is for the sidecar; an app still runs"

@@ -19,7 +19,9 @@ impl Engine {
             let spec = specs.remove(uid);
             // A kubelet that has just started may list no pods yet: the last listing stays valid while the pod has a cgroup.
             let is_missing = spec.is_none() && tracked.present && tracked.spec.is_some();
-            if !is_missing {
+            if is_missing {
+                tracked.linger.unlisted(self.kubelet_poll.last_sent());
+            } else {
                 tracked.set_spec(spec);
                 if let Some(spec) = &tracked.spec {
                     tracked

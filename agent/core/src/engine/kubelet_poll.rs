@@ -13,6 +13,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 /// The largest age of a list.
 const RESYNC: Duration = Duration::from_secs(300);
+/// The same while a stop signal waits: no event of the node shows that a deletion gets a shorter deadline.
+const RECHECK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KubeletPoll {
@@ -22,6 +24,8 @@ pub(crate) struct KubeletPoll {
     failures: u32,
     /// When the newest list becomes too old.
     stale: Option<Timestamp>,
+    /// The same where a stop signal waits.
+    recheck: Option<Timestamp>,
 }
 
 impl KubeletPoll {
@@ -34,10 +38,15 @@ impl KubeletPoll {
         }
     }
 
+    /// Requests a list when the newest one is [`RECHECK`] old: one list serves all pods.
+    pub(crate) fn recheck(&mut self, now: Timestamp) {
+        self.recheck = Some(self.last.map_or(now, |last| last + RECHECK));
+    }
+
     /// When the next request is due; None while one is in flight.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let first = self.requested.first().copied().into_iter();
-        let first = first.chain(self.stale).min()?;
+        let first = first.chain(self.stale).chain(self.recheck).min()?;
         let after_gap = self.last.map_or(first, |last| first.max(last + GAP));
         (!self.in_flight).then_some(after_gap)
     }
@@ -47,6 +56,7 @@ impl KubeletPoll {
         self.requested = self.requested.split_off(&(now + Duration::from_nanos(1)));
         self.last = Some(now);
         self.stale = None;
+        self.recheck = None;
         self.in_flight = true;
     }
 
@@ -106,6 +116,26 @@ mod tests {
         poll.sent(at(1100));
         poll.answered(at(1101));
         assert_eq!(poll.due(), Some(at(1101) + RESYNC), "then seldom");
+    }
+
+    #[test]
+    fn lists_are_newer_while_a_stop_signal_waits() {
+        let mut poll = KubeletPoll::default();
+        poll.request(at(0));
+        poll.sent(at(0));
+        poll.answered(at(1));
+        // Two pods.
+        poll.recheck(at(500));
+        poll.recheck(at(700));
+        assert_eq!(poll.due(), Some(at(0) + RECHECK));
+        // A list for another reason serves them as well.
+        poll.sent(at(1500));
+        poll.recheck(at(1500));
+        poll.answered(at(1501));
+        assert_eq!(poll.due(), Some(at(1500) + RECHECK));
+        poll.sent(at(3500));
+        poll.answered(at(3501));
+        assert_eq!(poll.due(), Some(at(3501) + RESYNC), "nothing waits");
     }
 
     #[test]

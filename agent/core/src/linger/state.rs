@@ -93,6 +93,13 @@ impl Lingers {
         self.runs.values().filter(held).count()
     }
 
+    /// Whether a stop signal waits that is not to be released yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let waits =
+            |progress: &Progress| matches!(progress, Progress::Held(held) if held.why.is_none());
+        self.runs.values().any(waits)
+    }
+
     pub(super) fn waiting(&mut self) -> impl Iterator<Item = &mut Held> {
         self.runs
             .values_mut()
@@ -130,6 +137,15 @@ impl Lingers {
             .is_some_and(|inbound| inbound.listed(requested, is_deletion) == Some(false))
         {
             self.inbound = None;
+        }
+    }
+
+    /// A list that was requested at this time lacks the pod: its deletion was forced, and no deadline is known.
+    pub(crate) fn unlisted(&mut self, requested: Option<Timestamp>) {
+        for held in self.waiting() {
+            if requested >= Some(held.since) {
+                held.why = Some(Released::Unlisted);
+            }
         }
     }
 

@@ -28,8 +28,12 @@ impl Engine {
         let (review, lingers) = self.linger_review(now, uid, view)?;
         let wake = review.review(lingers, actions);
         let (is_query, next) = review.observe(lingers, actions);
+        let is_waiting = lingers.is_waiting();
         if is_query {
             self.kubelet_poll.request(now);
+        }
+        if is_waiting {
+            self.kubelet_poll.recheck(now);
         }
         wake.into_iter().chain(next).min()
     }

@@ -1,6 +1,7 @@
 //! Stop signals of apps that wait for their pre-stop time.
 
 mod auto;
+mod deadline;
 
 use std::time::Duration;
 

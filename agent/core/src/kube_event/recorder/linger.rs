@@ -24,6 +24,7 @@ pub(super) fn content(decision: &Decision) -> Option<(Reason, String)> {
                 Released::AppsEnded
                 | Released::SidecarEnded
                 | Released::NotDeleted
+                | Released::Unlisted
                 | Released::NotWanted
                 | Released::ByOperator
                 | Released::Quiet

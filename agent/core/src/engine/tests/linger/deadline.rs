@@ -92,6 +92,67 @@ fn shorter_grace_period_of_the_deletion_is_kept() {
     assert!(stage.take().contains(&"stops []".to_owned()));
 }
 
+/// `kubectl delete --grace-period=15` while the signal waits. Nothing else happens in the pod.
+#[test]
+fn later_shorter_deadline_is_kept() {
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(5));
+    stage.delete(15, 0);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops [istio-proxy 8s]"]);
+    stage.pass(seconds(1));
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+}
+
+/// `kubectl delete --force --grace-period=0`.
+#[test]
+fn unlisted_pod_is_released() {
+    let mut stage = Stage::lingering(requested());
+    assert!(!stage.asked);
+    stage.now = stage.now + seconds(2);
+    stage.send(Event::Timer);
+    assert!(stage.asked);
+    stage.answer_with(Vec::new());
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released(false);
+    assert!(line.contains("no longer lists the pod"), "{line}");
+
+    // A list that was requested before the signal proves nothing.
+    let mut stage = armed(requested());
+    stage.mode(Mode::Off);
+    assert!(stage.asked);
+    stage.now = stage.now + Duration::from_millis(5);
+    stage.held_at(NOON);
+    stage.take();
+    stage.answer_with(Vec::new());
+    assert_eq!(stage.take(), [""; 0]);
+}
+
+#[test]
+fn kubelet_is_queried_only_while_a_signal_waits() {
+    let lists = |stage: &Stage| {
+        let fetch = |action: &&crate::Action| matches!(action, crate::Action::FetchPods);
+        stage.actions.iter().filter(fetch).count()
+    };
+    let mut stage = Stage::lingering(requested());
+    let before = lists(&stage);
+    stage.pass(seconds(20));
+    assert_eq!(lists(&stage) - before, 10);
+    stage.pass(seconds(4));
+    stage.released(false);
+    stage.exit("i", 0);
+    // The one that was requested before the release.
+    stage.pass(seconds(2));
+    let before = lists(&stage);
+    stage.pass(seconds(60));
+    assert_eq!(lists(&stage), before);
+}
+
 /// The runtime's own time to SIGKILL begins with the release.
 #[test]
 fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {

@@ -1,0 +1,69 @@
+//! A deadline that is brought forward while the stop signal of an app waits. Nothing else happens in the pod.
+
+use super::*;
+
+/// A deleted pod with a long grace period. The stop signal of its app is held.
+fn held() -> Stage {
+    let spec = Pod {
+        grace: seconds(600),
+        ..pod(RestartPolicy::Always, &["app"])
+    };
+    let mut stage = stage(Mode::Enforce, annotated(spec, "usher.dev/pre-stop", "10m"));
+    assert_eq!(stage.take(), ["stops [app 598s]"]);
+    stage.delete(600, 0);
+    stage.app_stop(StopResult::Held { at: NOON });
+    stage.list();
+    assert_eq!(stage.take(), ["app pre-stop-held"]);
+    stage
+}
+
+/// `kubectl delete --grace-period=10`.
+#[test]
+fn later_shorter_deadline_is_kept() {
+    let mut stage = held();
+    stage.pass(seconds(5));
+    stage.delete(10, 0);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["stops [app 8s]"]);
+    stage.pass(seconds(1));
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.app_released(false);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+    stage.take();
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["a SIGKILL", "app linger-killed"]);
+}
+
+/// The new deadline is over when it is noticed. The app still has the time to react that the kubelet leaves.
+#[test]
+fn deadline_in_the_past_releases_at_once() {
+    let mut stage = held();
+    stage.pass(seconds(60));
+    stage.delete(5, 0);
+    stage.pass(seconds(2));
+    assert!(stage.take().contains(&"stops []".to_owned()));
+    stage.app_released(false);
+    stage.take();
+    stage.pass(Duration::from_millis(1900));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(Duration::from_millis(200));
+    assert_eq!(stage.take(), ["a SIGKILL", "app linger-killed"]);
+}
+
+/// `kubectl delete --force --grace-period=0`.
+#[test]
+fn unlisted_pod_is_released() {
+    let mut stage = held();
+    stage.now = stage.now + seconds(2);
+    stage.send(Event::Timer);
+    assert!(stage.asked);
+    stage.answer_with(Vec::new());
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.app_released(false);
+    assert!(line.contains("no longer lists the pod"), "{line}");
+}
