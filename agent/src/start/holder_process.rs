@@ -50,6 +50,8 @@ struct Running {
     child: ChildProcess,
     /// The deadline of its next message.
     reply_due: Option<Instant>,
+    /// It holds something that could not be released.
+    is_failed: bool,
 }
 
 impl HolderProcess {
@@ -108,7 +110,11 @@ impl HolderProcess {
                 tracing::info!(pid = child.pid(), "started the holder process");
                 // The first message reports readiness.
                 let reply_due = Some(Instant::now() + REPLY);
-                self.running = Some(Running { child, reply_due });
+                self.running = Some(Running {
+                    child,
+                    reply_due,
+                    is_failed: false,
+                });
                 self.reporter.metrics.holder_up.set(1);
             }
             Err(error) => {
@@ -134,6 +140,9 @@ impl HolderProcess {
                 self.start();
                 continue;
             };
+            if running.is_failed {
+                return self.ended("it did not receive the order to release a stop signal");
+            }
             let mut buffer = [0; LONGEST_MESSAGE];
             let received = running.child.socket.receive(&mut buffer);
             let received = match running.reply_due {
@@ -186,6 +195,7 @@ impl HolderProcess {
         }
     }
 
+    /// Sends an order. A holder that cannot receive the release of a stop signal is ended, so that the kernel releases it.
     pub(super) fn send(
         &mut self,
         order: &Order,
@@ -201,18 +211,23 @@ impl HolderProcess {
             let due = || Instant::now() + REPLY;
             running.reply_due.get_or_insert_with(due);
         }
+        running.is_failed |= sent.is_err() && matches!(order, Order::ReleaseStop { .. });
         sent.map_err(|error| chain(&error))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{os::fd::AsFd, sync::Arc};
 
-    use usher_core::kube_event::Reason;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use usher_core::{base::id::ContainerId, kube_event::Reason};
 
     use super::*;
     use crate::{args::HOLDER, kubernetes::events::EventPublisher, telemetry::metrics::Metrics};
+
+    /// Set in the environment of a test that is a holder.
+    const ALONE: &str = "USHER_TEST_ALONE";
 
     fn holder() -> (HolderProcess, EventPublisher) {
         let metrics = Arc::new(Metrics::new());
@@ -251,6 +266,32 @@ mod tests {
             holder.ended("a test");
         }
         assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
+    }
+
+    /// The holder is this test in another process, which reads nothing.
+    #[tokio::test]
+    async fn holder_that_cannot_receive_a_release_is_ended() {
+        if std::env::var_os(ALONE).is_some() {
+            let socket = std::io::stdin();
+            let mut closed = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+            poll(&mut closed, PollTimeout::from(60_000_u16)).unwrap();
+            return;
+        }
+        let (mut holder, _publisher) = holder();
+        holder.launch = Launch {
+            role: "start::holder_process::tests::holder_that_cannot_receive_a_release_is_ended",
+            flags: vec!["--exact".to_owned()],
+            variables: vec![(ALONE, "1".to_owned())],
+        };
+        holder.require();
+        // It owes no reply.
+        holder.running.as_mut().unwrap().reply_due = None;
+        let container = ContainerId::parse(&"a".repeat(64)).unwrap();
+        let order = Order::ReleaseStop { container };
+        while holder.send(&order, &[]).is_ok() {}
+        let ended = tokio::time::timeout(Duration::from_secs(10), holder.next());
+        assert!(matches!(ended.await, Ok(HolderEvent::Ended)));
+        assert!(holder.running.is_none());
     }
 
     #[tokio::test]

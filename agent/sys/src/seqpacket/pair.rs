@@ -7,7 +7,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+    sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt},
 };
 use tokio::io::Interest;
 
@@ -17,6 +17,10 @@ use super::{
 };
 use crate::pods::readiness::{register, register_for};
 
+/// Send buffer of each end, of which only the used part takes memory. Orders about all containers of a node may come at
+/// once, and only some 270 small messages fit in the default.
+const SEND_BUFFER: usize = 2 << 20;
+
 impl Connection {
     /// Creates a pair: an end for this process, which requires a tokio runtime on the thread, and an end for another
     /// process.
@@ -24,6 +28,12 @@ impl Connection {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let ends = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags);
         let (own, other) = ends.map_err(failed("socketpair"))?;
+        for end in [&own, &other] {
+            // Without CAP_NET_ADMIN the kernel applies net.core.wmem_max.
+            setsockopt(end, sockopt::SndBufForce, &SEND_BUFFER)
+                .or_else(|_errno| setsockopt(end, sockopt::SndBuf, &SEND_BUFFER))
+                .map_err(failed("setsockopt"))?;
+        }
         Ok((Self::adopt(own)?, Plain(other)))
     }
 
@@ -162,6 +172,19 @@ mod tests {
         drop(here);
         assert!(matches!(there.receive(&mut buffer), Ok(Received::Closed)));
         assert!(there.send(b"more", &[]).is_err());
+    }
+
+    /// One order for each container of a large node, while the peer is busy. Needs CAP_NET_ADMIN.
+    #[tokio::test(flavor = "current_thread")]
+    async fn messages_for_all_containers_fit() {
+        let (here, there) = Connection::pair().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        for number in 0..600 {
+            let sent = here.send_with(&[7; 80], &[file.as_fd()]);
+            assert!(sent.is_ok(), "{number}: {sent:?}");
+            let sent = there.send(&[7; 80], &[file.as_fd()]);
+            assert!(sent.is_ok(), "{number}: {sent:?}");
+        }
     }
 
     #[tokio::test(flavor = "current_thread")]
