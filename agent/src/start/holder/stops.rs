@@ -1,8 +1,7 @@
 //! Held stop signals: the runtime's `kill` command opens the container's state, and the holder delays the open.
 //!
-//! Opens and execs have separate groups, so that a failure of one does not affect the other. The only file opened here
-//! is `/proc/PID/cmdline`. Once a stop signal waits, the mark is removed, so that the runtime's other commands are not
-//! delayed.
+//! Opens and execs have separate groups. The only file opened here is `/proc/PID/cmdline`. Once a stop signal waits, the
+//! mark is removed, so that the runtime's other commands are not delayed.
 
 use std::{
     collections::BTreeMap,
