@@ -90,7 +90,8 @@ impl Worker {
         job: Job,
         descriptors: Vec<Descriptor>,
     ) {
-        if let Subject::Container(key) = purpose.subject() {
+        let subject = purpose.subject();
+        if let Subject::Container(key) = &subject {
             self.used_by(netns, &key.pod);
         }
         match self.quarantine.trouble(self.now(), netns) {
@@ -113,7 +114,7 @@ impl Worker {
             Ok(message) => message,
             Err(error) => return self.fail(&purpose, &chain(&error)),
         };
-        self.subjects.insert(netns, purpose.subject());
+        self.subjects.insert(netns, subject);
         if self.subjects.len() > MAX_JOBS {
             self.subjects.pop_first();
         }
