@@ -142,6 +142,7 @@ pub enum DiscoveryOperation {
     InotifyRead,
     /// The kernel's queue overflowed, and the agent listed the cgroups again.
     InotifyOverflow,
+    InotifyBusy,
     InotifyWatch,
     CgroupList,
     CgroupProcs,

@@ -6,11 +6,15 @@
 //! is removed before it can be watched is not an error. What can go wrong: `fs.inotify.max_user_watches` (one watch for
 //! each pod, two or three for their parents). While watches are exhausted the whole tree is listed every two seconds.
 //!
+//! A pod that may create cgroups can change its directory thousands of times a second. Such a directory is not watched
+//! until the next listing, so that it neither fills the queue nor occupies the agent.
+//!
 //! Needs only read access to the tree. Works on cgroup v1, v2 and hybrid, because only the names of directories matter.
 
 mod change;
 mod contents;
 mod locate;
+mod place;
 mod walk;
 
 use std::{
@@ -29,11 +33,14 @@ use tokio::{
 };
 use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 
-use self::contents::{Level, Update};
 pub use self::{
     change::{Change, Error},
     locate::locate,
     walk::{FoundPod, walk},
+};
+use self::{
+    contents::Update,
+    place::{Level, Place},
 };
 use crate::pods::inotify::Watches;
 
@@ -45,7 +52,7 @@ const RELIST: Duration = Duration::from_secs(2);
 pub struct Tree {
     root: PathBuf,
     watches: AsyncFd<Watches>,
-    watched: HashMap<WatchDescriptor, (Level, PathBuf)>,
+    watched: HashMap<WatchDescriptor, Place>,
     /// Pods and containers that were reported as created.
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
     /// Time of the next listing of the whole tree, if a part of it could not be watched or listed.
@@ -189,7 +196,7 @@ impl Tree {
                 if self.watched.contains_key(&watch) {
                     continue;
                 }
-                if place.1.exists() {
+                if place.path.exists() {
                     self.watched.insert(watch, place);
                 } else {
                     self.unwatch(watch);
@@ -202,9 +209,17 @@ impl Tree {
             self.watched.remove(&event.wd);
             return;
         }
-        let Some((level, path)) = self.watched.get(&event.wd).cloned() else {
+        let Some(place) = self.watched.get_mut(&event.wd) else {
             return;
         };
+        let is_busy = place.is_busy(Instant::now());
+        let (level, path) = (place.level.clone(), place.path.clone());
+        if is_busy {
+            self.watched.remove(&event.wd);
+            self.unwatch(event.wd);
+            update.errors.push(Error::Busy { path });
+            return;
+        }
         let Some(name) = &event.name else { return };
         if event.mask.contains(AddWatchFlags::IN_CREATE) {
             self.appeared(&level, &path, name, update);

@@ -29,6 +29,9 @@ pub enum Error {
     /// The kernel's queue overflowed (`fs.inotify.max_queued_events`).
     #[error("the kernel dropped inotify events; listed everything again")]
     Overflow,
+    /// Only a directory that a process other than the container runtime changes.
+    #[error("{path:?} changes too often to be watched; it is listed every 2 s")]
+    Busy { path: PathBuf },
     #[error("listing {path:?}")]
     List { path: PathBuf, source: io::Error },
 }
@@ -40,6 +43,7 @@ impl Error {
             Self::Init(_) => DiscoveryOperation::InotifyInit,
             Self::Read(_) => DiscoveryOperation::InotifyRead,
             Self::Overflow => DiscoveryOperation::InotifyOverflow,
+            Self::Busy { .. } => DiscoveryOperation::InotifyBusy,
             Self::Watch { .. } => DiscoveryOperation::InotifyWatch,
             Self::List { .. } => DiscoveryOperation::CgroupList,
         }

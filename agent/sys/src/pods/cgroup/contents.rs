@@ -16,17 +16,13 @@ use usher_core::{
     node::cgroup,
 };
 
-use super::{Change, Error, Tree};
+use super::{
+    Change, Error, Tree,
+    place::{Level, Place},
+};
 
-/// The level of a watched directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Level {
-    /// The directory that contains or will contain `kubepods`.
-    Root,
-    Kubepods,
-    Qos,
-    Pod(PodUid),
-}
+/// Limit of a pod's containers; more are not reported.
+const CONTAINERS: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Update {
@@ -41,7 +37,8 @@ impl Tree {
         let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
         match self.watches.get_ref().0.add_watch(&path, flags) {
             Ok(watch) => {
-                self.watched.insert(watch, (level.clone(), path.clone()));
+                self.watched
+                    .insert(watch, Place::new(level.clone(), path.clone()));
             }
             Err(Errno::ENOENT) => return,
             Err(errno) => update.errors.push(Error::Watch {
@@ -95,12 +92,8 @@ impl Tree {
                 let Some(id) = cgroup::container(name) else {
                     return;
                 };
-                if self
-                    .known
-                    .entry(pod.clone())
-                    .or_default()
-                    .insert(id.clone())
-                {
+                let known = self.known.entry(pod.clone()).or_default();
+                if known.len() < CONTAINERS && known.insert(id.clone()) {
                     let pod = pod.clone();
                     let key = ContainerKey { pod, id };
                     update.changes.push(Change::ContainerAppeared(key, path));
@@ -142,7 +135,7 @@ impl Tree {
             .watched
             .iter()
             // A static pod may have been created again with the same UID.
-            .filter(|(_watch, (level, path))| is_of_pod(level) && !path.exists())
+            .filter(|(_watch, place)| is_of_pod(&place.level) && !place.path.exists())
             .map(|(watch, _place)| *watch)
             .collect();
         for watch in watches {

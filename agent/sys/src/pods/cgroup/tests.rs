@@ -227,3 +227,54 @@ async fn overflow_forgets_the_watches_of_removed_directories() {
     assert_eq!(text(&update.changes), ["-pod"]);
     assert_eq!(tree.watched.len(), watched - 1);
 }
+
+/// The watch of the pod that changes all the time ends until the next listing; other pods are watched.
+#[tokio::test(flavor = "current_thread")]
+async fn busy_pod_does_not_fill_the_queue() {
+    let scratch = Scratch::new("busy");
+    let other = UID.replace("0d7e", "1d7e");
+    let (busy, other) = (format!("kubepods/pod{UID}"), format!("kubepods/pod{other}"));
+    scratch.make(&busy);
+    scratch.make(&other);
+    let (mut tree, _, _) = Tree::open(&scratch.0).unwrap();
+    for _ in 0..100 {
+        scratch.make(&format!("{busy}/{}", id("aa")));
+        fs::remove_dir(scratch.0.join(&busy).join(id("aa"))).unwrap();
+    }
+    scratch.make(&format!("{busy}/{}", id("bb")));
+    scratch.make(&format!("{other}/{}", id("cc")));
+    let (changes, errors) = tree.drain().unwrap();
+    let [error @ Error::Busy { path }] = errors.as_slice() else {
+        panic!("{errors:?}");
+    };
+    assert_eq!(
+        (error.kind(), path),
+        (DiscoveryOperation::InotifyBusy, &scratch.0.join(&busy))
+    );
+    let changes = text(&changes);
+    assert_eq!(changes.last().map(String::as_str), Some("+cc"));
+    assert!(changes.len() < 70 && !changes.contains(&"+bb".to_owned()));
+    // The queue gets nothing from it, until it is watched again.
+    scratch.make(&format!("{busy}/{}", id("dd")));
+    assert_eq!(text(&tree.drain().unwrap().0), Vec::<String>::new());
+    let (changes, errors) = tree.changed().await.unwrap();
+    let mut changes = text(&changes);
+    changes.sort();
+    assert_eq!(
+        (changes, errors.len()),
+        (vec!["+bb".to_owned(), "+dd".to_owned()], 0)
+    );
+    scratch.make(&format!("{busy}/{}", id("ee")));
+    let (changes, _) = tree.changed().await.unwrap();
+    assert_eq!(text(&changes), ["+ee"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn containers_of_a_pod_are_limited() {
+    let scratch = Scratch::new("many");
+    for number in 0..200 {
+        scratch.make(&format!("kubepods/pod{UID}/{number:064x}"));
+    }
+    let (_tree, changes, errors) = Tree::open(&scratch.0).unwrap();
+    assert_eq!((changes.len(), errors.len()), (1 + 128, 0));
+}
