@@ -76,7 +76,10 @@ fn refuses_while_an_agent_runs() {
     let before = host.files();
     let ran = host.cleanup(&[]);
     assert_eq!((ran.code, &ran.stdout[..]), (Some(3), ""));
-    assert!(ran.stderr.contains("usher.dev/mode=off"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("nodeSelector or affinity of the chart"),
+        "{ran:?}"
+    );
     assert_eq!(host.files(), before);
     assert!(has_table(&pod));
     // A dry run is permitted, and so is `--force`.
