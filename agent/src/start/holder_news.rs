@@ -99,21 +99,19 @@ impl Starts {
             None => self.unattributed.push(reason.to_owned()),
         }
         if let Some(pause) = self.denials.denied(pod.as_ref()) {
-            events.extend(self.pause(pause, reason));
+            events.push(self.pause(pause, reason));
         }
         events
     }
 
-    /// Pauses the holder, because the kernel denies the execs of several pods in a row.
-    fn pause(&mut self, pause: Duration, reason: &str) -> Vec<Event> {
-        self.holder.pause(pause);
-        let mut events = self.holder_ended();
-        events.extend(self.stops.holder_ended());
-        events.push(Event::CannotHoldStarts(format!(
+    /// Pauses the holding of starts, because the kernel denies the execs of several pods in a row. The engine withdraws
+    /// every start.
+    fn pause(&mut self, pause: Duration, reason: &str) -> Event {
+        self.holder.pause_starts(pause);
+        Event::CannotHoldStarts(format!(
             "fanotify: the kernel cannot open the programs of several pods in a row for usher ({reason}); the agent retries in {} min",
             pause.as_secs() / 60
-        )));
-        events
+        ))
     }
 
     /// Handles a new mark, under which the holder receives every exec. If the program already runs, the next exec is

@@ -1,7 +1,7 @@
 //! The holder as a child process, and the socket to it.
 //!
-//! The agent starts it for the first held start, and restarts it with a backoff when it exits. The agent pauses it
-//! while the kernel cannot open programs for it.
+//! The agent starts it for the first hold, and restarts it with a backoff when it exits. It holds no starts while the
+//! kernel cannot open programs for it; stop signals need no program.
 
 use std::{
     os::fd::BorrowedFd,
@@ -40,7 +40,8 @@ pub(super) struct HolderProcess {
     ends: u32,
     last_end: Option<Instant>,
     is_needed: bool,
-    paused_until: Option<Instant>,
+    /// Until then it gets no starts to hold.
+    starts_paused_until: Option<Instant>,
     running: Option<Running>,
     backoff: Backoff,
 }
@@ -62,7 +63,7 @@ impl HolderProcess {
             ends: 0,
             last_end: None,
             is_needed: false,
-            paused_until: None,
+            starts_paused_until: None,
             running: None,
             backoff: Backoff::default(),
         }
@@ -72,7 +73,7 @@ impl HolderProcess {
     pub(super) fn require(&mut self) {
         self.is_needed = true;
         let now = Instant::now();
-        if self.running.is_none() && self.paused_until.is_none() && self.backoff.due(now) <= now {
+        if self.running.is_none() && self.backoff.due(now) <= now {
             self.start();
         }
     }
@@ -81,24 +82,19 @@ impl HolderProcess {
         self.reporter.metrics.denied_execs.inc();
     }
 
-    /// Kills the holder, which releases every start, and starts no other one during the pause.
-    pub(super) fn pause(&mut self, pause: Duration) {
+    /// Sends the holder no starts during the pause.
+    pub(super) fn pause_starts(&mut self, pause: Duration) {
         tracing::error!(
             minutes = pause.as_secs() / 60,
             "the kernel denied the execs of several pods in a row; paused the holding of starts"
         );
-        if let Some(running) = self.running.take() {
-            running.child.end();
-        }
-        self.paused_until = Some(Instant::now() + pause);
-        let metrics = &self.reporter.metrics;
-        metrics.holder_up.set(0);
-        metrics.start_supported.set(0);
+        self.starts_paused_until = Some(Instant::now() + pause);
+        self.reporter.metrics.start_supported.set(0);
     }
 
     fn end_pause(&mut self) -> HolderEvent {
         tracing::info!("the pause is over; starts are held again");
-        self.paused_until = None;
+        self.starts_paused_until = None;
         self.reporter.metrics.start_supported.set(1);
         HolderEvent::PauseEnded
     }
@@ -126,12 +122,18 @@ impl HolderProcess {
 
     /// Waits for the holder. The future may be dropped at any time.
     pub(super) async fn next(&mut self) -> HolderEvent {
+        let Some(end) = self.starts_paused_until else {
+            return self.next_of_process().await;
+        };
+        match timeout_at(end.into(), self.next_of_process()).await {
+            Ok(event) => event,
+            Err(_elapsed) => self.end_pause(),
+        }
+    }
+
+    async fn next_of_process(&mut self) -> HolderEvent {
         loop {
             let Some(running) = &mut self.running else {
-                if let Some(end) = self.paused_until {
-                    tokio::time::sleep_until(end.into()).await;
-                    return self.end_pause();
-                }
                 if !self.is_needed {
                     return std::future::pending().await;
                 }
@@ -141,7 +143,7 @@ impl HolderProcess {
                 continue;
             };
             if running.is_failed {
-                return self.ended("it did not receive the order to release a stop signal");
+                return self.ended("it did not receive an order to release");
             }
             let mut buffer = [0; LONGEST_MESSAGE];
             let received = running.child.socket.receive(&mut buffer);
@@ -195,7 +197,7 @@ impl HolderProcess {
         }
     }
 
-    /// Sends an order. A holder that cannot receive the release of a stop signal is ended, so that the kernel releases it.
+    /// Sends an order. A holder that cannot receive a release that is due now is ended, so that the kernel releases it.
     pub(super) fn send(
         &mut self,
         order: &Order,
@@ -204,6 +206,10 @@ impl HolderProcess {
         let Some(running) = &mut self.running else {
             return Err("the holder process does not run".to_owned());
         };
+        let is_paused = self.starts_paused_until.is_some();
+        if is_paused && matches!(order, Order::Mark { .. }) {
+            return Err("the holding of starts is paused".to_owned());
+        }
         // Sending never waits: a full socket means that the holder hangs.
         let sent = running.child.socket.send_with(&order.encode(), descriptors);
         crash_point::reach("holder-order-sent", "");
@@ -211,7 +217,12 @@ impl HolderProcess {
             let due = || Instant::now() + REPLY;
             running.reply_due.get_or_insert_with(due);
         }
-        running.is_failed |= sent.is_err() && matches!(order, Order::ReleaseStop { .. });
+        let must_arrive = match order {
+            Order::ReleaseStop { .. } => true,
+            Order::Release { .. } => is_paused,
+            _ => false,
+        };
+        running.is_failed |= sent.is_err() && must_arrive;
         sent.map_err(|error| chain(&error))
     }
 }
@@ -239,6 +250,26 @@ mod tests {
             variables: Vec::new(),
         };
         (HolderProcess::new(launch, reporter), publisher)
+    }
+
+    /// This test in another process.
+    fn silent(test: &'static str) -> Launch {
+        Launch {
+            role: test,
+            flags: vec!["--exact".to_owned()],
+            variables: vec![(ALONE, "1".to_owned())],
+        }
+    }
+
+    /// Whether this process is the holder of a test. It waits until its socket is closed.
+    fn waits_as_holder() -> bool {
+        let is_holder = std::env::var_os(ALONE).is_some();
+        if is_holder {
+            let socket = std::io::stdin();
+            let mut closed = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+            poll(&mut closed, PollTimeout::from(60_000_u16)).unwrap();
+        }
+        is_holder
     }
 
     #[test]
@@ -271,18 +302,12 @@ mod tests {
     /// The holder is this test in another process, which reads nothing.
     #[tokio::test]
     async fn holder_that_cannot_receive_a_release_is_ended() {
-        if std::env::var_os(ALONE).is_some() {
-            let socket = std::io::stdin();
-            let mut closed = [PollFd::new(socket.as_fd(), PollFlags::empty())];
-            poll(&mut closed, PollTimeout::from(60_000_u16)).unwrap();
+        if waits_as_holder() {
             return;
         }
         let (mut holder, _publisher) = holder();
-        holder.launch = Launch {
-            role: "start::holder_process::tests::holder_that_cannot_receive_a_release_is_ended",
-            flags: vec!["--exact".to_owned()],
-            variables: vec![(ALONE, "1".to_owned())],
-        };
+        holder.launch =
+            silent("start::holder_process::tests::holder_that_cannot_receive_a_release_is_ended");
         holder.require();
         // It owes no reply.
         holder.running.as_mut().unwrap().reply_due = None;
@@ -294,21 +319,36 @@ mod tests {
         assert!(holder.running.is_none());
     }
 
+    /// The holder is this test in another process, which reads nothing.
     #[tokio::test]
-    async fn pause_ends() {
+    async fn pause_concerns_starts_only() {
+        if waits_as_holder() {
+            return;
+        }
         let (mut holder, _publisher) = holder();
         let metrics = Arc::clone(&holder.reporter.metrics);
         metrics.start_supported.set(1);
         let an_hour = Duration::from_hours(1);
-        holder.pause(an_hour);
+        holder.pause_starts(an_hour);
         assert_eq!(metrics.start_supported.get(), 0);
-        // The agent starts no holder during the pause.
+        holder.launch = silent("start::holder_process::tests::pause_concerns_starts_only");
         holder.require();
+        holder.running.as_mut().unwrap().reply_due = None;
+        let container = ContainerId::parse(&"a".repeat(64)).unwrap();
+        let limit = Duration::from_secs(1);
+        let mark = Order::Mark {
+            container: container.clone(),
+            limit,
+        };
+        assert!(holder.send(&mark, &[]).unwrap_err().contains("paused"));
+        let arm = Order::ArmStop { container, limit };
+        assert_eq!(holder.send(&arm, &[]), Ok(()));
+        holder.running.as_mut().unwrap().reply_due = None;
         let early = tokio::time::timeout(Duration::from_millis(1), holder.next());
         assert!(early.await.is_err());
-        assert!(holder.running.is_none());
-        holder.paused_until = holder.paused_until.map(|end| end - an_hour);
+        holder.starts_paused_until = holder.starts_paused_until.map(|end| end - an_hour);
         assert!(matches!(holder.next().await, HolderEvent::PauseEnded));
         assert_eq!(metrics.start_supported.get(), 1);
+        assert_eq!(holder.send(&mark, &[]), Ok(()));
     }
 }

@@ -3,10 +3,16 @@
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
-use usher_tests::synthetic::catalog::istio;
+use usher_tests::privilege;
+use usher_tests::synthetic::catalog::{istio, mesh};
 use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::runtime::StateDir;
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Root};
+use usher_tests::synthetic::{ContainerSpec, Node, PodSpec};
 
-use crate::{APP, SIDECAR, armed, held, is, lingering, one, pod, pod_with, released, wait_armed};
+use crate::{
+    APP, SIDECAR, armed, held, is, lingering, one, pod, pod_with, reason, released, wait_armed,
+};
 
 #[test]
 fn holder_killed() {
@@ -67,6 +73,41 @@ fn holder_stopped_before_the_signal() {
     pod.finish(APP, 0);
     kill.succeeds();
     pod.ended(SIDECAR);
+}
+
+/// The kernel cannot open the programs of several pods in a row for the holder: no starts are held for a while.
+#[test]
+fn denied_starts_of_other_pods() {
+    if !privilege::granted_with(&["nft", "nsenter", "setpriv"]) {
+        return;
+    }
+    let node = Node::with_bundles();
+    node.annotate(&[("usher.dev/mode", "enforce")]);
+    let state = StateDir::below(&node.run_dir());
+    let (agent, pods) = armed(&node, &state, &[pod("one"), pod("two")]);
+    let kill = held(&state, &agent, &pods[0]);
+    for number in 0..3 {
+        let app = ContainerSpec::client(APP, Client::to("10.7.7.7:8080").staying());
+        let denied = PodSpec::new(&format!("denied-{number}"))
+            .captured(Capture::default())
+            .announced()
+            .annotation("usher.dev/hold", "start")
+            .annotation("usher.dev/hold-deadline", "5m")
+            .with(app.root(Root::Unreadable))
+            .with(mesh::proxy(Listen::OnCommand));
+        let denied = node.create(&denied);
+        reason(&agent, "start-not-held", &denied);
+    }
+    agent.wait_metric("usher_start_supported", "", |supported| supported < 0.5);
+    // The signal still waits, and so does that of another pod.
+    let other = held(&state, &agent, &pods[1]);
+    for (mut kill, pod) in [(kill, &pods[0]), (other, &pods[1])] {
+        assert!(!kill.has_ended());
+        pod.finish(APP, 0);
+        kill.succeeds();
+        let why = released(&agent, pod);
+        assert!(why.starts_with("no app of the pod runs"), "{why}");
+    }
 }
 
 /// The worker process has no part in it.

@@ -9,18 +9,17 @@ use crate::{
     telemetry::{metrics::Metrics, reporter::Reporter},
 };
 
-/// A holder that does not run, and is not started.
-fn paused() -> HolderProcess {
+/// A holder that cannot be started.
+fn absent() -> HolderProcess {
     let metrics = Arc::new(Metrics::new());
     let (events, _publisher) = EventPublisher::new("node-1", Arc::clone(&metrics));
     let launch = Launch {
         role: HOLDER,
-        flags: Vec::new(),
+        // No argument of a program has this byte.
+        flags: vec!["\0".to_owned()],
         variables: Vec::new(),
     };
-    let mut holder = HolderProcess::new(launch, Reporter::new(metrics, events));
-    holder.pause(Duration::from_hours(1));
-    holder
+    HolderProcess::new(launch, Reporter::new(metrics, events))
 }
 
 fn pod() -> PodUid {
@@ -58,11 +57,11 @@ fn unsent(stops: &Stops) -> Vec<&ContainerId> {
 }
 
 /// The next holder would hold a signal that nothing releases again.
-#[test]
-fn next_holder_does_not_arm_what_is_no_longer_wanted() {
+#[tokio::test]
+async fn next_holder_does_not_arm_what_is_no_longer_wanted() {
     let (one, two) = (stop("a"), stop("b"));
     let (_dir, mut stops) = runtime(&[one.clone(), two.clone()]);
-    let mut holder = paused();
+    let mut holder = absent();
     let both = vec![one.clone(), two];
     assert_eq!(stops.set(&mut holder, &pod(), both), []);
     assert_eq!(unsent(&stops).len(), 2);
@@ -77,11 +76,11 @@ fn next_holder_does_not_arm_what_is_no_longer_wanted() {
 }
 
 /// The holder ended before the engine withdrew the container: its release was ordered, or is not needed.
-#[test]
-fn released_container_is_forgotten_with_its_holder() {
+#[tokio::test]
+async fn released_container_is_forgotten_with_its_holder() {
     let one = stop("a");
     let (_dir, mut stops) = runtime(std::slice::from_ref(&one));
-    let mut holder = paused();
+    let mut holder = absent();
     for stage in [Stage::Armed, Stage::Released] {
         stops.set(&mut holder, &pod(), vec![one.clone()]);
         stops.armed.get_mut(&one.id).unwrap().stage = stage;
