@@ -101,6 +101,38 @@ impl PendingJobs {
         Some(pending.purpose)
     }
 
+    /// Removes a job that the worker has done. The next change of the namespace begins only now.
+    pub(super) fn done(&mut self, id: JobId, now: Instant) -> Option<Purpose> {
+        let netns = self.jobs.get(&id)?.netns;
+        let purpose = self.take(id)?;
+        if purpose.is_change() {
+            self.restart_changes(netns, now);
+        }
+        Some(purpose)
+    }
+
+    /// Removes the jobs that are obsolete after the release of a sandbox.
+    pub(super) fn released(&mut self, sandbox: &SandboxId, now: Instant) {
+        let is_obsolete = |pending: &&Pending| pending.purpose.is_hold_of(sandbox);
+        let netns = self.jobs.values().find(is_obsolete).map(|job| job.netns);
+        self.remove_all(|purpose| purpose.is_hold_of(sandbox));
+        if let Some(netns) = netns {
+            self.restart_changes(netns, now);
+        }
+    }
+
+    /// Counts the limits of a namespace's changes from now on: they run one after the other.
+    fn restart_changes(&mut self, netns: NetnsId, now: Instant) {
+        let Self { jobs, due } = self;
+        let waits = |pending: &Pending| pending.netns == netns && pending.purpose.is_change();
+        for (id, pending) in jobs.iter_mut().filter(|(_id, pending)| waits(pending)) {
+            let Some(before) = pending.due else { continue };
+            due.remove(&(before, *id));
+            pending.due = pending.limit.map(|limit| now + limit);
+            due.extend(pending.due.map(|due| (due, *id)));
+        }
+    }
+
     /// Removes these jobs, in sending order.
     pub(super) fn take_all(&mut self, which: impl Fn(&Pending) -> bool) -> Vec<Purpose> {
         let mut ids: Vec<JobId> = self
@@ -204,6 +236,36 @@ mod tests {
     use usher_core::base::id::{ContainerId, PodUid};
 
     use super::*;
+
+    /// A pod with slow rules must not make the worker look stuck by its number of changes.
+    #[test]
+    fn changes_of_a_namespace_are_limited_one_after_the_other() {
+        let now = Instant::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        let limit = Some(Duration::from_secs(6));
+        let sandbox = |id: &str| SandboxId::parse(id).unwrap();
+        let (slow, other) = (sandbox("5a"), sandbox("5b"));
+        let netns = |ino| NetnsId { dev: 4, ino };
+        let mut jobs = PendingJobs::default();
+        let mut change = |id, purpose, ino| {
+            jobs.insert(JobId(id), netns(ino), purpose, limit, Some(after(6)));
+        };
+        change(1, Purpose::Change(slow.clone()), 1);
+        change(2, Purpose::OpenAll(slow.clone()), 1);
+        change(3, Purpose::Arm(slow.clone()), 1);
+        change(4, Purpose::Change(other), 2);
+        jobs.done(JobId(1), after(5)).unwrap();
+        assert_eq!(jobs.overdue(after(10)), BTreeSet::from([JobId(4)]));
+        assert_eq!(jobs.overdue(after(11)).len(), 3);
+        jobs.released(&slow, after(10));
+        assert_eq!(jobs.overdue(after(15)), BTreeSet::from([JobId(4)]));
+        assert_eq!(
+            jobs.overdue(after(16)),
+            BTreeSet::from([JobId(3), JobId(4)])
+        );
+        jobs.done(JobId(4), after(16)).unwrap();
+        assert_eq!(jobs.due(), Some(after(16)));
+    }
 
     #[test]
     fn limits_count_from_the_start_of_the_worker() {

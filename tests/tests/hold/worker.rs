@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use usher_tests::synthetic::{Agent, clock::eventually};
+use usher_tests::synthetic::{Agent, ApiServer, clock::eventually};
 use usher_tests::wait::slower;
 
 use crate::{armed, connected, has_table, holding, opened, ready, ready_on_command, waits};
@@ -71,6 +71,28 @@ fn killed_again_and_again_while_connections_wait() {
     agent.wait_metric("usher_worker_exits_total", "", |exits| {
         (exits - f64::from(KILLS)).abs() < 0.5
     });
+}
+
+/// The next worker finds the table that the release did not reach.
+#[test]
+fn killed_during_the_release() {
+    let Some(node) = holding() else { return };
+    let server = ApiServer::start();
+    server.annotate(&[("usher.dev/hold", "enforce")]);
+    let agent = Agent::start_with_api(&node, &server, &[]);
+    let mode = |mode: &str| format!("capability=\"hold\",mode=\"{mode}\"");
+    agent.wait_metric("usher_mode", &mode("enforce"), |mode| mode > 0.5);
+    let deadline = slower(Duration::from_mins(10));
+    let pod = node.run(&ready_on_command("first").hold_deadline(deadline));
+    armed(&agent, &pod);
+    waits(&pod, 1);
+    agent.signal_worker(Signal::SIGSTOP);
+    ready(&pod);
+    server.annotate(&[("usher.dev/hold", "off")]);
+    agent.wait_metric("usher_mode", &mode("off"), |mode| mode > 0.5);
+    agent.signal_worker(Signal::SIGKILL);
+    connected(&pod.client_result("app"), 1);
+    eventually("no table", || !has_table(&pod));
 }
 
 /// A worker that does not reply is replaced. Its pods are released by the kernel at their deadline at the latest.

@@ -1,5 +1,7 @@
 //! The replies of the worker, as events of the engine.
 
+use std::time::Instant;
+
 use usher_core::{
     Event,
     base::id::NetnsId,
@@ -13,27 +15,27 @@ impl Worker {
     pub(super) fn received(&mut self, reply: Reply) {
         match reply {
             Reply::Started => {}
-            Reply::Attempted { id, outcome } => match self.jobs.take(id) {
+            Reply::Attempted { id, outcome } => match self.jobs.done(id, Instant::now()) {
                 Some(Purpose::Attempt(key)) => self.event(Event::Attempted { key, outcome }),
                 Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
                 _ => {}
             },
             Reply::Answered { id, body } => {
-                if let Some(Purpose::QueryVersion(key)) = self.jobs.take(id) {
+                if let Some(Purpose::QueryVersion(key)) = self.jobs.done(id, Instant::now()) {
                     self.event(Event::VersionAnswered { key, body });
                 }
             }
             Reply::TrafficSampled { id, sample } => {
-                if let Some(Purpose::SampleTraffic(key)) = self.jobs.take(id) {
+                if let Some(Purpose::SampleTraffic(key)) = self.jobs.done(id, Instant::now()) {
                     self.event(Event::TrafficSampled { key, sample });
                 }
             }
             Reply::Armed { id, result } => {
-                if let Some(Purpose::Arm(sandbox)) = self.jobs.take(id) {
+                if let Some(Purpose::Arm(sandbox)) = self.jobs.done(id, Instant::now()) {
                     self.event(Event::Armed { sandbox, result });
                 }
             }
-            Reply::Adopted { id, result } => match self.jobs.take(id) {
+            Reply::Adopted { id, result } => match self.jobs.done(id, Instant::now()) {
                 Some(Purpose::Look(key, sandbox)) => match result {
                     Ok(remains) => self.event(Event::Found {
                         key,
@@ -52,13 +54,13 @@ impl Worker {
                 _ => {}
             },
             Reply::ProbeSucceeded { id } => {
-                if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.take(id) {
+                if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.done(id, Instant::now()) {
                     self.event(Event::Ready { sandbox, probe });
                 }
             }
-            Reply::Done { id } => drop(self.jobs.take(id)),
+            Reply::Done { id } => drop(self.jobs.done(id, Instant::now())),
             Reply::Opened { sandbox, result } => {
-                self.jobs.remove_all(|purpose| purpose.is_hold_of(&sandbox));
+                self.jobs.released(&sandbox, Instant::now());
                 self.event(Event::Opened { sandbox, result });
             }
             Reply::Late { netns, is_change } => self.late(netns, is_change),
