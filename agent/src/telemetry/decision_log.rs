@@ -35,7 +35,8 @@ use usher_core::{
 
 use crate::telemetry::reporter::Reporter;
 
-/// Maximum length of the journal.
+/// Length of the journal from which on it is rewritten. It may be twice as long as after the last rewrite, so that not
+/// each decision rewrites it.
 const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 /// Decisions that a watching client may lag behind. A slower client receives the number of missed decisions.
 const BEHIND: usize = 256;
@@ -89,6 +90,7 @@ pub(crate) struct Recorder {
 struct Journal {
     file: File,
     bytes: u64,
+    limit: u64,
 }
 
 impl Recorder {
@@ -250,7 +252,7 @@ impl Recorder {
         let written = journal.file.write_all(line.as_bytes());
         crash_point::reach("journal-written", "");
         match written {
-            Ok(()) if journal.bytes <= JOURNAL_BYTES => {}
+            Ok(()) if journal.bytes <= journal.limit => {}
             Ok(()) => self.rewrite(),
             Err(error) => self.journal_failed(&error.to_string()),
         }
@@ -270,7 +272,8 @@ impl Recorder {
         match opened {
             Ok(file) => {
                 let bytes = text.len() as u64;
-                self.journal = Some(Journal { file, bytes });
+                let limit = JOURNAL_BYTES.max(bytes * 2);
+                self.journal = Some(Journal { file, bytes, limit });
                 if std::mem::take(&mut self.failure_reported) {
                     tracing::info!("wrote the timeline's journal again");
                 }

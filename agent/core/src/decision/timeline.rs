@@ -1,6 +1,7 @@
 //! The timeline: the decisions about each pod, in memory and as lines of a journal that a restarted agent reads back.
 //!
-//! Both are bounded: by entries of a pod, and by pods, of which the least recently used is dropped.
+//! Both are bounded: by entries of a pod, and by pods and bytes, for which the least recently used pod is dropped. A pod
+//! determines how long reasons are, for instance by the names of its containers.
 
 mod detail;
 
@@ -14,8 +15,12 @@ use crate::{Decision, base::id::PodUid};
 const ENTRIES_PER_POD: usize = 32;
 /// The pods of a full node, and as many that have ended.
 const PODS: usize = 512;
-/// About 1.5 MB.
+/// About 1.5 MB with reasons of usual length.
 const TOTAL_ENTRIES: usize = 8192;
+/// Limit of all reasons together.
+const TOTAL_REASON_BYTES: usize = 2 << 20;
+/// Limit of a reason.
+const REASON_BYTES: usize = 1024;
 
 /// One decision and its time. It is also one line of the journal, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +48,7 @@ pub struct Entry {
 pub struct Timeline {
     pods: BTreeMap<PodUid, Pod>,
     total: usize,
+    reason_bytes: usize,
     /// The greatest [`Pod::last_used`].
     latest: u64,
 }
@@ -83,7 +89,7 @@ impl Entry {
             pod: decision.pod_name.clone(),
             detail: Detail::from(&decision.kind),
             container: decision.container.clone(),
-            reason: decision.kind.reason(),
+            reason: shortened(decision.kind.reason()),
             since_exit_ms: since_exit.map(|since| (since.as_secs_f64() * 1e6).round() / 1e3),
         }
     }
@@ -129,14 +135,20 @@ impl Timeline {
     }
 
     fn keep(&mut self, uid: PodUid, entry: Entry, last_used: u64) {
+        let reason: Box<str> = shortened(entry.reason).into();
         let full = self.pods.len() >= PODS && !self.pods.contains_key(&uid);
         if full || self.total >= TOTAL_ENTRIES {
+            self.drop_oldest();
+        }
+        self.reason_bytes += reason.len();
+        while self.reason_bytes > TOTAL_REASON_BYTES && !self.pods.is_empty() {
             self.drop_oldest();
         }
         let pod = self.pods.entry(uid).or_default();
         pod.last_used = last_used;
         if pod.notes.len() == ENTRIES_PER_POD {
-            pod.notes.pop_front();
+            let oldest = pod.notes.pop_front();
+            self.reason_bytes -= oldest.map_or(0, |note| note.reason.len());
             self.total -= 1;
         }
         // Entries from before the kubelet listed the pod have the UID as their name.
@@ -147,7 +159,7 @@ impl Timeline {
             at_ms: entry.at_ms,
             detail: entry.detail,
             container: entry.container.map(Into::into),
-            reason: entry.reason.into(),
+            reason,
             since_exit_ms: entry.since_exit_ms,
         });
         self.total += 1;
@@ -157,10 +169,22 @@ impl Timeline {
     fn drop_oldest(&mut self) {
         let oldest = self.pods.iter().min_by_key(|(_uid, pod)| pod.last_used);
         if let Some(uid) = oldest.map(|(uid, _pod)| uid.clone()) {
-            let dropped = self.pods.remove(&uid);
-            self.total -= dropped.map_or(0, |pod| pod.notes.len());
+            let dropped = self.pods.remove(&uid).unwrap_or_default();
+            self.total -= dropped.notes.len();
+            let reasons = dropped.notes.iter().map(|note| note.reason.len());
+            self.reason_bytes -= reasons.sum::<usize>();
         }
     }
+}
+
+/// Ends a long reason with an ellipsis.
+fn shortened(mut reason: String) -> String {
+    const MARK: &str = "…";
+    if reason.len() > REASON_BYTES {
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES - MARK.len()));
+        reason.push_str(MARK);
+    }
+    reason
 }
 
 impl Pod {
@@ -241,6 +265,30 @@ mod tests {
         timeline.record(&uid(1), entry(1, 11));
         timeline.record(&uid(1), entry(1, 12));
         assert_eq!(names(&timeline), ["shop/report"; 3]);
+    }
+
+    /// A pod with many sidecars of long names.
+    #[test]
+    fn reasons_are_bounded() {
+        let names = vec!["ä".repeat(100); 500];
+        let decision = Decision {
+            pod: uid(1),
+            pod_name: "shop/report".to_owned(),
+            container: None,
+            kind: Kind::PodFinished { sidecars: names },
+            since_exit: None,
+        };
+        let long = Entry::new(1, &decision);
+        assert!((1000..=REASON_BYTES).contains(&long.reason.len()));
+        assert!(long.reason.ends_with("ä…"));
+        let mut timeline = Timeline::default();
+        for at in 0..20_000 {
+            timeline.record(&uid(at % 500), long.clone());
+        }
+        let kept: usize = timeline.entries().map(|entry| entry.reason.len()).sum();
+        assert_eq!(kept, timeline.reason_bytes);
+        assert!((TOTAL_REASON_BYTES / 2..=TOTAL_REASON_BYTES).contains(&kept));
+        assert_eq!(timeline.entries().count(), timeline.total);
     }
 
     #[test]

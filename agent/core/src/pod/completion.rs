@@ -1,5 +1,7 @@
 //! Whether a pod is finished: every app container ended and does not restart.
 
+use std::cell::LazyCell;
+
 use crate::{
     base::{id::ContainerId, time::Timestamp},
     decision::WaitReason,
@@ -34,11 +36,15 @@ pub(crate) enum Progress {
 
 /// Evaluates a pod. The cgroup tree must have been walked: a container without a cgroup counts as gone.
 pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: u32) -> Progress {
+    let has_begun = LazyCell::new(|| {
+        let mut containers = spec.containers.iter();
+        containers.any(|container| runs.newest(&container.name).is_some())
+    });
     let apps = spec
         .containers
         .iter()
         .filter(|container| plan.is_app(&container.name))
-        .map(|container| app(runs, spec, container, unhelpful_answers))
+        .map(|container| app(runs, spec, container, unhelpful_answers, || *has_begun))
         .reduce(both);
     match apps {
         Some(Progress::Finished { at }) => match may_restart_all(runs, spec) {
@@ -216,7 +222,14 @@ fn both(one: Progress, other: Progress) -> Progress {
     }
 }
 
-fn app(runs: &Runs, spec: &Pod, container: &Container, unhelpful_answers: u32) -> Progress {
+/// `has_begun` returns whether a run of any container was observed.
+fn app(
+    runs: &Runs,
+    spec: &Pod,
+    container: &Container,
+    unhelpful_answers: u32,
+    has_begun: impl FnOnce() -> bool,
+) -> Progress {
     let name = || container.name.clone();
     let judge = |code, at| {
         let policy = spec.policy_of(container);
@@ -271,10 +284,8 @@ fn app(runs: &Runs, spec: &Pod, container: &Container, unhelpful_answers: u32) -
         },
         _ if runs.has_unnamed_end() => unclear(),
         _ => {
-            let mut others = spec.containers.iter();
-            let begun = others.any(|other| runs.newest(&other.name).is_some());
             let why = WaitReason::NotStarted { container: name() };
-            match begun {
+            match has_begun() {
                 true => Progress::Unseen(why),
                 false => Progress::Unfinished(why),
             }

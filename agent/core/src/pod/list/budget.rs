@@ -59,6 +59,10 @@ impl<T> Budget<T> {
     }
 }
 
+/// What the runs of an init container occupy later. It also limits their number: some decisions take a time that grows
+/// with its square.
+const INIT_CONTAINER: usize = 512;
+
 /// The bytes that a pod occupies, without the overhead of the allocator.
 pub(super) fn size_of_pod(pod: &Pod) -> usize {
     let containers = pod.containers.iter().chain(&pod.init_restarters);
@@ -70,7 +74,7 @@ pub(super) fn size_of_pod(pod: &Pod) -> usize {
         + pod.runtime_class.as_ref().map_or(0, String::len)
         + pod.terminal.as_ref().map_or(0, String::len)
         + size_of_map(&pod.annotations)
-        + names.map(|text| size_of_text(text)).sum::<usize>()
+        + names.map(|name| INIT_CONTAINER + name.len()).sum::<usize>()
         + containers.map(size_of_container).sum::<usize>()
 }
 

@@ -58,6 +58,19 @@ fn pod_with_too_much_to_keep_is_skipped() {
 }
 
 #[test]
+fn pod_with_too_many_init_containers_is_skipped() {
+    let with = |count: usize| {
+        let inits: Vec<_> = (0..count).map(|n| format!(r#"{{"name":"{n}"}}"#)).collect();
+        let inits = format!(r#""initContainers":[{}],"containers""#, inits.join(","));
+        let pods = [numbered(1, "", 0).replace(r#""containers""#, &inits)];
+        let list = select(&pods, Selection::from(&reads()));
+        list.skipped.first().map(SkippedPod::reason)
+    };
+    assert_eq!(with(100), None);
+    assert_eq!(with(140), Some(PodSkipReason::TooLarge));
+}
+
+#[test]
 fn largest_pods_are_skipped_when_the_budget_is_full() {
     let pods: Vec<_> = (1..=40).map(|n| numbered(n, "", n)).collect();
     let limits = Limits {
