@@ -239,7 +239,7 @@ impl NodeLoop {
     /// Updates the event loop's own state from an event.
     fn note(&mut self, event: &Event) {
         tracing::trace!(?event, "received an event");
-        self.sandboxes.note(event);
+        self.sandboxes.note(&mut self.worker, event);
         match event {
             Event::Attempted { .. } => {
                 // The engine may have kept a removed pod only for this outcome.

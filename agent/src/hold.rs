@@ -43,8 +43,6 @@ struct Sandbox {
     waiting: Vec<oneshot::Sender<Reply>>,
     /// The worker has installed a table here, or has a job to install one.
     has_table: bool,
-    /// The worker may have left a table here: a job that installs or removes it failed.
-    may_have_table: bool,
     /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
 }
@@ -56,7 +54,6 @@ impl Sandbox {
             span,
             waiting: Vec::new(),
             has_table: false,
-            may_have_table: false,
             probes: Vec::new(),
         }
     }
@@ -64,22 +61,6 @@ impl Sandbox {
     fn send(&self, worker: &mut Worker, purpose: Purpose, job: Job) {
         let descriptors = vec![Descriptor::Netns(Arc::clone(&self.netns))];
         worker.send(self.netns.id(), purpose, job, descriptors);
-    }
-
-    /// Removes a table that an earlier worker may have left. The replies change nothing.
-    fn remove_leftover(&mut self, worker: &mut Worker, id: &SandboxId) {
-        if !std::mem::take(&mut self.may_have_table) {
-            return;
-        }
-        let adopt = Job::Adopt {
-            sandbox: id.clone(),
-        };
-        let open = Job::OpenAll {
-            sandbox: id.clone(),
-        };
-        for job in [adopt, open] {
-            self.send(worker, Purpose::Change(id.clone()), job);
-        }
     }
 
     fn send_probe(&self, worker: &mut Worker, id: &SandboxId, probe: Probe) {
@@ -159,7 +140,6 @@ impl Sandboxes {
             return;
         };
         sandbox.has_table = true;
-        sandbox.may_have_table = false;
         sandbox.probes.clear();
         let job = Job::Arm {
             sandbox: id.clone(),
@@ -203,13 +183,13 @@ impl Sandboxes {
 
     /// Closes every descriptor of a sandbox.
     pub(crate) fn forget(&mut self, worker: &mut Worker, id: &SandboxId) {
-        let Some(mut sandbox) = self.open.remove(id) else {
+        let Some(sandbox) = self.open.remove(id) else {
             return;
         };
         worker.cancel_probes(id);
-        sandbox.remove_leftover(worker, id);
         let job = Job::Forget {
             sandbox: id.clone(),
+            may_have_table: false,
         };
         // The worker has the namespace open if it received a job for it, so this job needs no descriptor.
         worker.send(
@@ -254,18 +234,21 @@ impl Sandboxes {
     }
 
     /// Updates the sandbox that an event is about.
-    pub(crate) fn note(&mut self, event: &Event) {
+    pub(crate) fn note(&mut self, worker: &mut Worker, event: &Event) {
         match event {
             Event::Found {
                 sandbox, remains, ..
             } => self.set_table(sandbox, remains.is_some()),
-            Event::Armed { sandbox, result } => {
-                self.set_table(sandbox, result.is_ok());
-                self.set_leftover(sandbox, result.is_err());
-            }
-            Event::Opened { sandbox, result } => {
-                self.set_table(sandbox, false);
-                self.set_leftover(sandbox, result.is_err());
+            Event::Armed {
+                sandbox,
+                result: Ok(()),
+            } => self.set_table(sandbox, true),
+            Event::Opened {
+                sandbox,
+                result: Ok(_),
+            } => self.set_table(sandbox, false),
+            Event::Armed { sandbox, .. } | Event::Opened { sandbox, .. } => {
+                self.remove_leftover(worker, sandbox);
             }
             Event::Ready { sandbox, probe } => {
                 if let Some(open) = self.open.get_mut(sandbox) {
@@ -276,23 +259,27 @@ impl Sandboxes {
         }
     }
 
+    /// Removes a table that the worker may have left, for instance because it ended during the job.
+    fn remove_leftover(&mut self, worker: &mut Worker, id: &SandboxId) {
+        let Some(sandbox) = self.open.get_mut(id) else {
+            return;
+        };
+        sandbox.has_table = false;
+        let job = Job::Forget {
+            sandbox: id.clone(),
+            may_have_table: true,
+        };
+        sandbox.send(worker, Purpose::Change(id.clone()), job);
+    }
+
     fn set_table(&mut self, id: &SandboxId, has_table: bool) {
         if let Some(sandbox) = self.open.get_mut(id) {
             sandbox.has_table = has_table;
         }
     }
 
-    fn set_leftover(&mut self, id: &SandboxId, may_have_table: bool) {
-        if let Some(sandbox) = self.open.get_mut(id) {
-            sandbox.may_have_table = may_have_table;
-        }
-    }
-
     /// Sends the tables and probes of a worker that ended to its successor.
-    pub(crate) fn readopt(&mut self, worker: &mut Worker) {
-        for (id, sandbox) in &mut self.open {
-            sandbox.remove_leftover(worker, id);
-        }
+    pub(crate) fn readopt(&self, worker: &mut Worker) {
         for (id, sandbox) in self.open.iter().filter(|(_id, open)| open.has_table) {
             let job = Job::Adopt {
                 sandbox: id.clone(),

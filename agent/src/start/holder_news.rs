@@ -98,7 +98,10 @@ impl Starts {
             Some(marked) => events.push(marked.event(StartResult::Denied(reason.to_owned()))),
             None => self.unattributed.push(reason.to_owned()),
         }
-        if let Some(pause) = self.denials.denied(pod.as_ref()) {
+        // The execs of one moment may be denied together, and must not lengthen the pause.
+        if !self.holder.is_paused()
+            && let Some(pause) = self.denials.denied(pod.as_ref())
+        {
             events.push(self.pause(pause, reason));
         }
         events

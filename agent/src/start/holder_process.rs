@@ -82,6 +82,10 @@ impl HolderProcess {
         self.reporter.metrics.denied_execs.inc();
     }
 
+    pub(super) const fn is_paused(&self) -> bool {
+        self.starts_paused_until.is_some()
+    }
+
     /// Sends the holder no starts during the pause.
     pub(super) fn pause_starts(&mut self, pause: Duration) {
         tracing::error!(
@@ -203,10 +207,10 @@ impl HolderProcess {
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), String> {
+        let is_paused = self.is_paused();
         let Some(running) = &mut self.running else {
             return Err("the holder process does not run".to_owned());
         };
-        let is_paused = self.starts_paused_until.is_some();
         if is_paused && matches!(order, Order::Mark { .. }) {
             return Err("the holding of starts is paused".to_owned());
         }

@@ -106,26 +106,32 @@ impl PendingJobs {
         let netns = self.jobs.get(&id)?.netns;
         let purpose = self.take(id)?;
         if purpose.is_change() {
-            self.restart_changes(netns, now);
+            self.restart_changes(netns, id, now);
         }
         Some(purpose)
     }
 
     /// Removes the jobs that are obsolete after the release of a sandbox.
     pub(super) fn released(&mut self, sandbox: &SandboxId, now: Instant) {
-        let is_obsolete = |pending: &&Pending| pending.purpose.is_hold_of(sandbox);
-        let netns = self.jobs.values().find(is_obsolete).map(|job| job.netns);
+        let is_obsolete = |pending: &Pending| pending.purpose.is_hold_of(sandbox);
+        let jobs = self.jobs.iter().map(|(id, job)| (*id, job));
+        let last = jobs
+            .filter(|(_id, job)| is_obsolete(job))
+            .max_by_key(|(id, _job)| *id);
+        let last = last.map(|(id, job)| (job.netns, id));
         self.remove_all(|purpose| purpose.is_hold_of(sandbox));
-        if let Some(netns) = netns {
-            self.restart_changes(netns, now);
+        if let Some((netns, id)) = last {
+            self.restart_changes(netns, id, now);
         }
     }
 
-    /// Counts the limits of a namespace's changes from now on: they run one after the other.
-    fn restart_changes(&mut self, netns: NetnsId, now: Instant) {
+    /// Counts the limits of a namespace's changes after this one from now on: they run one after the other.
+    fn restart_changes(&mut self, netns: NetnsId, after: JobId, now: Instant) {
         let Self { jobs, due } = self;
-        let waits = |pending: &Pending| pending.netns == netns && pending.purpose.is_change();
-        for (id, pending) in jobs.iter_mut().filter(|(_id, pending)| waits(pending)) {
+        let waits = |id: JobId, pending: &Pending| {
+            id > after && pending.netns == netns && pending.purpose.is_change()
+        };
+        for (id, pending) in jobs.iter_mut().filter(|(id, pending)| waits(**id, pending)) {
             let Some(before) = pending.due else { continue };
             due.remove(&(before, *id));
             pending.due = pending.limit.map(|limit| now + limit);

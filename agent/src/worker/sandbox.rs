@@ -149,7 +149,12 @@ impl Sandbox {
                 },
             };
             match order {
-                Some((_id, Job::Forget { .. })) => break,
+                Some((_id, Job::Forget { may_have_table, .. })) => {
+                    if may_have_table && self.gate.is_none() {
+                        drop(self.adopt().await);
+                    }
+                    break;
+                }
                 Some((id, job)) => {
                     self.execute(id, job).await;
                     self.report_trouble().await;

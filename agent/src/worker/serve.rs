@@ -203,7 +203,7 @@ impl Server {
             | Job::OpenAll { ref sandbox }
             | Job::Renew { ref sandbox, .. }
             | Job::Mend { ref sandbox, .. }
-            | Job::Forget { ref sandbox } => {
+            | Job::Forget { ref sandbox, .. } => {
                 let sandbox = sandbox.clone();
                 let netns = namespace(netns, descriptors.next()).map(Arc::new);
                 self.sandboxes.order(id, sandbox, job, netns).await;

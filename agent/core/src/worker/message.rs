@@ -76,7 +76,11 @@ pub enum Job {
     /// Replace the table.
     Mend { sandbox: SandboxId, wanted: Wanted },
     /// Delete the table, and close everything in the namespace. It has no reply.
-    Forget { sandbox: SandboxId },
+    Forget {
+        sandbox: SandboxId,
+        /// An earlier job may have left a table that no task of the worker knows.
+        may_have_table: bool,
+    },
 }
 
 /// What the worker reports.
@@ -323,7 +327,10 @@ mod tests {
                 sandbox: sandbox(),
                 wanted: wanted(),
             },
-            Job::Forget { sandbox: sandbox() },
+            Job::Forget {
+                sandbox: sandbox(),
+                may_have_table: true,
+            },
         ]
     }
 

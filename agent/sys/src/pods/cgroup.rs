@@ -169,7 +169,9 @@ impl Tree {
         self.is_whole &= !update.errors.iter().any(Error::hides_existing);
         if !update.errors.is_empty() && self.relist_at.is_none() {
             self.relist_at = Some(Instant::now() + RELIST);
-            self.failures = update.errors.len();
+            // A busy directory is watched again by the listing.
+            let lasts = |error: &&Error| !matches!(error, Error::Busy { .. });
+            self.failures = update.errors.iter().filter(lasts).count();
         }
     }
 
