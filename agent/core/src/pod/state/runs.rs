@@ -7,7 +7,11 @@ use crate::{
         id::{ContainerId, SandboxId},
         time::Timestamp,
     },
-    pod::{container_change::ContainerChange, exit_status::ExitStatus, spec::Pod},
+    pod::{
+        container_change::ContainerChange,
+        exit_status::ExitStatus,
+        spec::{Pod, RunState as Reported},
+    },
 };
 
 /// Limit of the ended runs without a name. A later status may name them.
@@ -77,6 +81,29 @@ impl Runs {
     /// Stores the kubelet's listing of the pod; None where it is not listed.
     pub(crate) fn set_listed(&mut self, spec: Option<Arc<Pod>>) {
         self.listed = spec;
+    }
+
+    /// Ends the runs whose program was not observed and that the kubelet reports as terminated. The runtime could not
+    /// start them, and may have left their cgroup.
+    pub(crate) fn end_reported(&mut self, now: Timestamp) {
+        let Some(listed) = self.listed.clone() else {
+            return;
+        };
+        for status in listed
+            .containers
+            .iter()
+            .filter_map(|one| one.status.as_ref())
+        {
+            let Some(id) = status.id.as_ref() else {
+                continue;
+            };
+            let is_failed = |run: &&Box<Run>| run.lives() && !run.executed;
+            if matches!(status.state, Reported::Terminated(_))
+                && self.runs.get(id).filter(is_failed).is_some()
+            {
+                self.exited(id, now);
+            }
+        }
     }
 
     pub(crate) fn contains(&self, id: &ContainerId) -> bool {

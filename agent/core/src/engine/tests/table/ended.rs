@@ -174,6 +174,24 @@ fn exit_codes_unknown_to_the_kernel() {
             &[FINISHED, QUIT],
         ),
         row(
+            "the runtime could not start it, and left its cgroup without a process",
+            "Never app istio-proxy",
+            "pod +istio-proxy ~app list ; app=T128 list",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the same, with a process that never ran the program",
+            "Never app istio-proxy",
+            "pod +istio-proxy *app list ; app=T128 list",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the same, and it restarts",
+            "OnFailure app istio-proxy",
+            "pod +istio-proxy ~app list ; app=T128 list ; +app app!0",
+            &["waiting: app container app runs", FINISHED, QUIT],
+        ),
+        row(
             "the same, and its end is reported late",
             "Never app istio-proxy",
             "pod +istio-proxy *app list app>gone ; app! 1s",
