@@ -7,6 +7,7 @@
 mod post;
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -27,6 +28,8 @@ use crate::telemetry::metrics::Metrics;
 
 /// Capacity of the channel to the queue, which has its own limits.
 const CHANNEL: usize = 1024;
+/// The largest number of failing namespaces that are remembered, so that each is logged once.
+const MOST_FAILING: usize = 256;
 
 /// Sends notices to the [`EventPublisher`]. Disabled without an API server.
 #[derive(Debug, Clone)]
@@ -47,7 +50,8 @@ pub(crate) struct EventPublisher {
     started: Instant,
     /// Dropped Events that the metrics already include.
     counted: u64,
-    failing: bool,
+    /// The namespaces whose last request failed.
+    failing: BTreeSet<String>,
 }
 
 impl EventSender {
@@ -101,7 +105,7 @@ impl EventPublisher {
             metrics,
             started: Instant::now(),
             counted: 0,
-            failing: false,
+            failing: BTreeSet::new(),
         };
         (sender, publisher)
     }
@@ -165,8 +169,11 @@ impl EventPublisher {
         match outcome {
             Ok(()) => {
                 self.metrics.events.inc(&EventResult::Sent);
-                if std::mem::take(&mut self.failing) {
-                    tracing::info!("sent an Event again after failures");
+                if self.failing.remove(&event.namespace) {
+                    tracing::info!(
+                        namespace = event.namespace,
+                        "sent an Event again after failures"
+                    );
                 }
             }
             Err(post::Error {
@@ -177,8 +184,17 @@ impl EventPublisher {
                 if *is_refusal {
                     self.metrics.events.inc(&EventResult::Failed);
                 }
-                if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(error = why, "could not send an Event; keeping it for later");
+                // Those of namespaces without pods here stay until then.
+                if self.failing.len() >= MOST_FAILING {
+                    self.failing.clear();
+                }
+                if self.failing.insert(event.namespace.clone()) {
+                    tracing::warn!(
+                        error = why,
+                        event = event.name,
+                        namespace = event.namespace,
+                        "could not send an Event; keeping it for later"
+                    );
                 }
             }
             Err(post::Error {

@@ -169,7 +169,7 @@ impl NodeCondition {
                 quoted(example)
             ),
             Self::EventsDropped(count) => format!(
-                "{count} Events were dropped while the API server was unavailable or slow; the agent's log has the decisions"
+                "{count} Events were dropped: the API server was unavailable or slow, or one namespace has very many; the agent's log has the decisions"
             ),
             Self::StartupTaintRemoved(key) => {
                 format!("usher is ready; removed the taint {}", quoted(key))

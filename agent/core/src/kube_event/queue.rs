@@ -2,11 +2,14 @@
 //!
 //! An Event that repeats within ten minutes increases the count of the existing object. A pod may send 25 Events at
 //! once and then one every 5 s, the node 50 and then 10 a second: when 250 Jobs end together, all their Events are sent
-//! within half a minute. The queue is bounded. Over a limit it drops the oldest Event that is not a warning, and
-//! reports the number of dropped Events once the server replies again.
+//! within half a minute. The queue is bounded. Over a limit it drops an Event of the namespace that has the most of them:
+//! the oldest that is not a warning. It reports the number of dropped Events once the server replies again.
 //!
-//! One request is in flight at a time. A transient failure is retried with an exponential backoff.
+//! One request is in flight at a time. A transient failure is retried with an exponential backoff. It delays the other
+//! Events of the same namespace, because an admission webhook or a missing permission fails all of them. Other namespaces
+//! wait longer only if several fail in a row.
 
+mod backoff;
 mod budget;
 mod object;
 
@@ -18,6 +21,7 @@ use std::{
 use serde_json::Value;
 
 use self::{
+    backoff::Backoff,
     budget::{Bucket, Rate},
     object::{Key, Object},
 };
@@ -33,14 +37,8 @@ const LIMITS: Limits = Limits {
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
-/// The first backoff after a failure; it doubles with each further failure.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// Dropped Events are reported at most this often.
 const DROP_REPORT_INTERVAL: Duration = Duration::from_secs(60);
-/// The longest backoff.
-const LAST_RETRY: Duration = Duration::from_secs(30);
-/// The longest `Retry-After` that is honoured.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -64,8 +62,7 @@ pub struct Queue {
     in_flight: Option<Key>,
     node_budget: Bucket,
     pod_budgets: BTreeMap<String, Bucket>,
-    failures: u32,
-    not_before: Timestamp,
+    backoff: Backoff,
     dropped: u64,
     dropped_reported: u64,
     dropped_reported_at: Option<Timestamp>,
@@ -120,8 +117,7 @@ impl Queue {
             in_flight: None,
             node_budget: Bucket::default(),
             pod_budgets: BTreeMap::new(),
-            failures: 0,
-            not_before: Timestamp::default(),
+            backoff: Backoff::default(),
             dropped: 0,
             dropped_reported: 0,
             dropped_reported_at: None,
@@ -157,16 +153,18 @@ impl Queue {
         if self.in_flight.is_some() || self.waiting.is_empty() {
             return Next::Nothing;
         }
-        let begin = self.not_before.max(self.node_budget.ready(now, NODE));
-        if begin > now {
-            return Next::At(begin);
-        }
-        let pod_budgets = &self.pod_budgets;
+        let begin = self.backoff.end().max(self.node_budget.ready(now, NODE));
+        let (pod_budgets, backoff) = (&self.pod_budgets, &self.backoff);
         let ready = |key: &Key| {
             let bucket = pod_budgets.get(&key.budget);
-            bucket.map_or(now, |bucket| bucket.ready(now, POD))
+            let ready = bucket.map_or(now, |bucket| bucket.ready(now, POD));
+            ready.max(begin).max(backoff.end_of(&key.namespace))
         };
-        let found = self.waiting.iter().position(|key| ready(key) <= now);
+        let events = self.waiting.iter().enumerate();
+        let found = events
+            .filter(|(_at, key)| ready(key) <= now)
+            .min_by_key(|(_at, key)| backoff.failures_of(&key.namespace));
+        let found = found.map(|(at, _key)| at);
         let Some(key) = found.and_then(|at| self.waiting.remove(at)) else {
             let soonest = self.waiting.iter().map(ready).min();
             return soonest.map_or(Next::Nothing, Next::At);
@@ -199,14 +197,14 @@ impl Queue {
             if let Some(bucket) = self.pod_budgets.get_mut(&key.budget) {
                 bucket.give_back(POD);
             }
-            let delay = FIRST_RETRY.saturating_mul(1 << self.failures.min(8));
-            let retry_after = after.unwrap_or_default().min(MAX_RETRY_AFTER);
-            self.not_before = now + delay.min(LAST_RETRY).max(retry_after);
-            self.failures = self.failures.saturating_add(1);
+            let waiting = &self.waiting;
+            self.backoff
+                .forget(|name| !waiting.iter().any(|key| key.namespace == name));
+            self.backoff.failed(now, &key.namespace, after);
             self.shed();
             return;
         }
-        self.failures = 0;
+        self.backoff.replied(&key.namespace);
         self.bytes -= object.bytes();
         if result == ApiResult::Accepted {
             object.accepted();
@@ -237,7 +235,7 @@ impl Queue {
     /// The number of Events dropped since the last report, if the server replies and a report is due.
     pub fn take_dropped_report(&mut self, now: Timestamp) -> Option<u64> {
         let recently = |reported: Timestamp| now < reported + DROP_REPORT_INTERVAL;
-        if self.failures > 0
+        if self.backoff.is_failing()
             || self.dropped == self.dropped_reported
             || self.dropped_reported_at.is_some_and(recently)
         {
@@ -249,13 +247,11 @@ impl Queue {
         Some(dropped)
     }
 
-    /// Drops Events over the limits: the oldest that is not a warning first.
+    /// Drops Events over the limits.
     fn shed(&mut self) {
         let Limits { waiting, bytes, .. } = self.limits;
         while self.waiting.len() > waiting || self.bytes > bytes {
-            let normal = |key: &Key| key.reason.fields().event_type == EventType::Normal;
-            let oldest = self.waiting.iter().position(normal).unwrap_or(0);
-            let Some(key) = self.waiting.remove(oldest) else {
+            let Some(key) = self.next_to_drop().and_then(|at| self.waiting.remove(at)) else {
                 // The only one left is in flight.
                 return;
             };
@@ -269,6 +265,26 @@ impl Queue {
                 self.objects.remove(&key);
             }
         }
+    }
+
+    /// The oldest Event that is not a warning, of the namespace with the most Events; its oldest warning if it has no other.
+    fn next_to_drop(&self) -> Option<usize> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for key in &self.waiting {
+            *counts.entry(&key.namespace).or_default() += 1;
+        }
+        let (most, _count) = counts
+            .into_iter()
+            .max_by_key(|(_namespace, count)| *count)?;
+        let mut events = self.waiting.iter().enumerate();
+        let mut of_it = events.by_ref().filter(|(_at, key)| key.namespace == most);
+        let (oldest, key) = of_it.next()?;
+        let normal = |key: &Key| key.reason.fields().event_type == EventType::Normal;
+        if normal(key) {
+            return Some(oldest);
+        }
+        let found = of_it.find(|(_at, key)| normal(key));
+        Some(found.map_or(oldest, |(at, _key)| at))
     }
 
     /// Forgets objects that were sent long ago, and the oldest idle ones over the limit.

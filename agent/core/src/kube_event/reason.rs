@@ -260,7 +260,7 @@ impl Reason {
                 "Reduce the arguments, annotations or variables of the pods that the note names, or delete them",
             ),
             Self::EventsDropped => (
-                "The queue of Events overflowed while the API server was unavailable or slow",
+                "The queue of Events overflowed: the API server was unavailable or slow, or one namespace has very many",
                 "Read the decisions in the agent's log",
             ),
             Self::StartupTaintRemoved => (

@@ -15,6 +15,7 @@ pub(super) struct Key {
     uid: String,
     pub(super) reason: Reason,
     text_hash: u64,
+    pub(super) namespace: String,
     /// The rate limit that it uses: a pod has one for all its reasons, the Node one for each reason.
     pub(super) budget: String,
 }
@@ -31,6 +32,7 @@ impl Key {
             uid: uid.to_owned(),
             reason: notice.reason,
             text_hash: object::fingerprint(&[container, &notice.note]),
+            namespace: notice.regarding.namespace().to_owned(),
             budget,
         }
     }

@@ -1,4 +1,5 @@
 mod bounds;
+mod namespaces;
 mod property;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,14 @@ fn notice(pod: u32, reason: Reason, note: &str) -> Notice {
         note: note.to_owned(),
         at_us: 1_700_000_000_000_000,
     }
+}
+
+fn notice_in(namespace: &str, pod: u32, reason: Reason) -> Notice {
+    let mut notice = notice(pod, reason, "a");
+    if let Regarding::Pod { namespace: at, .. } = &mut notice.regarding {
+        namespace.clone_into(at);
+    }
+    notice
 }
 
 fn queue() -> Queue {

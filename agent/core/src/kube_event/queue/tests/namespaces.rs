@@ -1,0 +1,79 @@
+//! What the Events of one namespace do to those of others.
+
+use super::super::tests::*;
+
+/// Sends from one moment to another. The server refuses what is in `broken`. Returns the accepted
+/// pods with their moments, and the number of refusals.
+fn run(
+    queue: &mut Queue,
+    from: Timestamp,
+    until: Timestamp,
+    broken: &[&str],
+) -> (Vec<(u64, String)>, usize) {
+    let (mut now, mut accepted, mut refused) = (from, Vec::new(), 0);
+    while now < until {
+        match queue.next(now) {
+            Next::Send(request) if broken.contains(&&*request.namespace) => {
+                refused += 1;
+                queue.complete(now, ApiResult::Retry(None));
+            }
+            Next::Send(request) => {
+                let name = request.body["regarding"]["name"].as_str().unwrap();
+                accepted.push((now.since_start().as_secs(), name.to_owned()));
+                queue.complete(now, ApiResult::Accepted);
+            }
+            Next::At(next) => now = next,
+            Next::Nothing => break,
+        }
+    }
+    (accepted, refused)
+}
+
+/// As with an admission webhook of this namespace that fails.
+#[test]
+fn failing_namespace_does_not_delay_others() {
+    let mut queue = queue();
+    for pod in 0..40 {
+        queue.offer(at(0), notice_in("broken", pod, Reason::SidecarStays));
+    }
+    for pod in 40..80 {
+        queue.offer(at(0), notice_in("shop", pod, Reason::SidecarQuit));
+    }
+    let (accepted, refused) = run(&mut queue, at(0), at(600_000), &["broken"]);
+    assert_eq!(accepted.len(), 40);
+    let last = accepted.last().unwrap().0;
+    assert!(last <= 5, "the last after {last} s");
+    assert!((20..40).contains(&refused), "{refused}");
+    assert_eq!(queue.len(), 40);
+    let (accepted, _refused) = run(&mut queue, at(600_000), at(1_200_000), &[]);
+    assert_eq!(accepted.len(), 40, "when the webhook works again");
+    assert!(queue.is_empty());
+}
+
+/// As without an API server. All requests together are no more than a few a minute.
+#[test]
+fn failures_of_many_namespaces_delay_all() {
+    let mut queue = queue();
+    let names: Vec<String> = (0..20).map(|number| format!("n-{number}")).collect();
+    for (pod, name) in (0..).zip(&names) {
+        queue.offer(at(0), notice_in(name, pod, Reason::SidecarStays));
+    }
+    let broken: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (accepted, refused) = run(&mut queue, at(0), at(600_000), &broken);
+    assert_eq!(accepted, []);
+    assert!(refused < 40, "{refused}");
+}
+
+#[test]
+fn crowded_namespace_loses_its_own_events() {
+    let mut queue = queue();
+    for pod in 0..2000 {
+        queue.offer(at(0), notice_in("crowd", pod, Reason::SidecarStays));
+        if pod % 100 == 0 {
+            queue.offer(at(0), notice_in("shop", 5000 + pod, Reason::SidecarQuit));
+        }
+    }
+    assert_eq!(queue.len(), LIMITS.waiting);
+    let of_the_shop = queue.waiting.iter().filter(|key| key.namespace == "shop");
+    assert_eq!(of_the_shop.count(), 20);
+}
