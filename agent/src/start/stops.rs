@@ -73,9 +73,9 @@ impl Stops {
         pod: &PodUid,
         stops: Vec<Stop>,
     ) -> Vec<Event> {
-        self.release_others(holder, pod, &stops);
         let (observed, stops): (Vec<Stop>, Vec<Stop>) =
             stops.into_iter().partition(|stop| stop.is_observed);
+        self.release_others(holder, pod, &stops);
         let mut events = self.observe(pod, observed);
         for stop in stops {
             holder.require();

@@ -8,9 +8,13 @@ use super::{
     state::{Held, Lingers, Progress},
 };
 use crate::{
-    base::{id::ContainerKey, time::Timestamp},
+    base::{
+        id::{ContainerId, ContainerKey},
+        time::Timestamp,
+    },
     decision::Kind,
     engine::action::Action,
+    pod::spec::{Container, Pod},
     recipe::step::{Signal, Step},
 };
 
@@ -58,16 +62,30 @@ impl LingerReview<'_> {
     }
 
     /// What remains of a run whose stop signal was released.
-    pub(super) fn released(self, held: &Held) -> Progress {
+    pub(super) fn released(self, id: &ContainerId, held: &Held) -> Progress {
         let is_late = self.now.since(held.since) > ROUNDING;
         match self.spec.filter(|spec| is_late && spec.deleting) {
             Some(spec) => {
-                let end = held.since + held.grace_left(spec) + ROUNDING;
+                let end = held.since + self.grace(id, held, spec) + ROUNDING;
                 // A deadline that is over, or that was brought forward, does not take the time to react.
                 let kill_at = end.max(self.now + LEAST);
                 Progress::Late { kill_at }
             }
             None => Progress::Over,
+        }
+    }
+    /// The time that the kubelet gives a run from its stop signal on. It is the whole grace period whatever the clocks say, less
+    /// the time of its preStop hook, which only they tell.
+    fn grace(self, id: &ContainerId, held: &Held, spec: &Pod) -> Duration {
+        let run = self.runs.iter().find(|(run, _state)| *run == id);
+        let name = run.and_then(|(id, run)| self.runs.name_of(id, run));
+        let has_hook = |container: &Container| {
+            name.is_none_or(|name| name == container.name) && container.has_pre_stop
+        };
+        if spec.containers.iter().any(has_hook) {
+            held.grace_left(spec)
+        } else {
+            spec.grace
         }
     }
 }

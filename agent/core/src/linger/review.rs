@@ -262,7 +262,7 @@ impl LingerReview<'_> {
             }
             StopResult::Released { held, at_limit } => {
                 let (ordered, after) = match before {
-                    Some(Progress::Held(held)) => (held.why, self.released(&held)),
+                    Some(Progress::Held(held)) => (held.why, self.released(id, &held)),
                     _ => (None, Progress::Over),
                 };
                 let is_auto = matches!(before, Some(Progress::Held(Held { quiet: Some(_), .. })));
@@ -283,7 +283,7 @@ impl LingerReview<'_> {
             }
             StopResult::Lost => {
                 if let Some(Progress::Held(held)) = before {
-                    lingers.runs.insert(id.clone(), self.released(&held));
+                    lingers.runs.insert(id.clone(), self.released(id, &held));
                     let time = self.now.since(held.since);
                     report(released(is_app, Released::HolderEnded, time));
                 }

@@ -77,6 +77,8 @@ pub struct Container {
     pub restart_rules: Vec<RestartRule>,
     /// The probes for which the kubelet may kill it.
     pub probes: Vec<KubeletProbe>,
+    /// The kubelet runs its `preStop` hook before the stop signal.
+    pub has_pre_stop: bool,
     /// What the API server last reported to the kubelet. It is as old as the kubelet's watch, so it counts only where
     /// the kernel has no answer.
     pub status: Option<Status>,

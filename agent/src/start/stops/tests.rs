@@ -75,6 +75,22 @@ async fn next_holder_does_not_arm_what_is_no_longer_wanted() {
     assert!(stops.armed.is_empty());
 }
 
+/// The mode of the Node changes from enforce to observe.
+#[tokio::test]
+async fn observed_container_is_no_longer_armed() {
+    let one = stop("a");
+    let (_dir, mut stops) = runtime(std::slice::from_ref(&one));
+    let mut holder = absent();
+    stops.set(&mut holder, &pod(), vec![one.clone()]);
+    assert_eq!(unsent(&stops), [&one.id]);
+    let observed = Stop {
+        is_observed: true,
+        ..one
+    };
+    stops.set(&mut holder, &pod(), vec![observed]);
+    assert!(stops.armed.is_empty());
+}
+
 /// The holder ended before the engine withdrew the container: its release was ordered, or is not needed.
 #[tokio::test]
 async fn released_container_is_forgotten_with_its_holder() {

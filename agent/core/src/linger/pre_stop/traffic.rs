@@ -155,6 +155,8 @@ impl Meter {
         let (local, peer) = (plain(socket.local), plain(socket.peer));
         self.listening.contains(&local.port())
             && socket.has_peer()
+            // The redirected outbound connections of an app; those of clients keep the address of the pod.
+            && !local.ip().is_loopback()
             && !peer.ip().is_loopback()
             && peer.ip() != local.ip()
     }

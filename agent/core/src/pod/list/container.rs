@@ -52,6 +52,13 @@ pub(super) struct RawContainer<'list> {
     restart_policy_rules: Option<Vec<RawRule>>,
     liveness_probe: Option<RawProbe>,
     startup_probe: Option<RawProbe>,
+    lifecycle: Option<RawLifecycle>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawLifecycle {
+    pre_stop: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +168,9 @@ impl RawContainer<'_> {
                 })
                 .collect(),
             probes: startup.into_iter().chain(liveness).collect(),
+            has_pre_stop: self
+                .lifecycle
+                .is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
             status: status.map(Into::into),
         })
     }

@@ -46,7 +46,7 @@ struct Metadata<'list> {
     #[serde(borrow)]
     annotations: Option<&'list RawValue>,
     deletion_timestamp: Option<String>,
-    deletion_grace_period_seconds: Option<u32>,
+    deletion_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct Metadata<'list> {
 struct Spec<'list> {
     #[serde(default)]
     host_network: bool,
-    termination_grace_period_seconds: Option<u32>,
+    termination_grace_period_seconds: Option<i64>,
     restart_policy: Option<Policy>,
     runtime_class_name: Option<String>,
     #[serde(borrow)]
@@ -202,7 +202,7 @@ impl RawPod<'_> {
             deletion_expires: deletion_timestamp.as_deref().and_then(unix_time),
             grace: deletion_grace_period_seconds
                 .or(self.spec.termination_grace_period_seconds)
-                .map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.into())),
+                .map_or(DEFAULT_GRACE, seconds),
             host_network: self.spec.host_network,
             runtime_class: self.spec.runtime_class_name,
             terminal,
@@ -246,6 +246,11 @@ impl Outline<'_> {
 }
 
 /// The time of an API object, since 1970-01-01T00:00:00Z.
+/// The API server takes a negative value as 1.
+fn seconds(value: i64) -> Duration {
+    Duration::from_secs(u64::try_from(value).unwrap_or(1))
+}
+
 fn unix_time(text: &str) -> Option<Duration> {
     let time = humantime::parse_rfc3339(text).ok()?;
     time.duration_since(std::time::UNIX_EPOCH).ok()

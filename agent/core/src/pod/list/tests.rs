@@ -29,6 +29,32 @@ fn one(json: &str) -> Pod {
 }
 
 #[test]
+fn grace_periods_of_any_size() {
+    for (seconds, expected) in [("0", 0), ("4294967296", 1 << 32), ("-1", 1)] {
+        let pod = one(&format!(
+            r#"{{"metadata":{{"namespace":"shop","name":"a","uid":"{UID}"}},
+                "spec":{{"terminationGracePeriodSeconds":{seconds},"containers":[]}}}}"#
+        ));
+        assert_eq!(pod.grace, Duration::from_secs(expected));
+    }
+}
+
+#[test]
+fn pre_stop_hooks() {
+    for (lifecycle, expected) in [
+        (r#""lifecycle":{"preStop":{"sleep":{"seconds":5}}}"#, true),
+        (r#""lifecycle":{"postStart":{},"preStop":null}"#, false),
+        (r#""lifecycle":null"#, false),
+    ] {
+        let pod = one(&format!(
+            r#"{{"metadata":{{"namespace":"shop","name":"a","uid":"{UID}"}},
+                "spec":{{"containers":[{{"name":"app",{lifecycle}}}]}}}}"#
+        ));
+        assert_eq!(pod.containers[0].has_pre_stop, expected, "{lifecycle}");
+    }
+}
+
+#[test]
 fn a_whole_pod() {
     let app = "ab".repeat(32);
     let earlier = "cd".repeat(32);

@@ -209,6 +209,9 @@ fn late_signal_leaves_the_time_to_react() {
     let mut stage = armed(requested());
     stage.held_at(NOON);
     stage.now = stage.now + seconds(2);
+    for container in &mut stage.spec.containers {
+        container.has_pre_stop = true;
+    }
     stage.delete(30, 30);
     stage.list();
     assert_eq!(stage.take(), [HELD, "stops []"]);
@@ -217,6 +220,24 @@ fn late_signal_leaves_the_time_to_react() {
     stage.pass(Duration::from_millis(1900));
     assert_eq!(stage.take(), [""; 0]);
     stage.pass(Duration::from_millis(200));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+}
+
+/// The node's clock is ahead of the API server's, or the kubelet noticed the deletion late. It gives the whole grace period
+/// from then on.
+#[test]
+fn clocks_take_no_time_from_a_sidecar() {
+    let mut stage = armed(requested());
+    stage.delete(30, 20);
+    stage.held_at(NOON);
+    stage.list();
+    stage.pass(seconds(5));
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(25));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
     assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
 }
 

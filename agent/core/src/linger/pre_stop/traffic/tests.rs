@@ -147,8 +147,10 @@ fn only_clients_count() {
         ("10.0.0.7:8080", "127.0.0.6:40000", false),
         ("[::ffff:127.0.0.1]:8080", "[::ffff:127.0.0.1]:40000", false),
         ("10.0.0.7:8080", "10.0.0.7:40000", false),
-        // The app calls others.
+        // The app calls others, also through a proxy to which its connections are redirected.
         ("10.0.0.7:40000", "10.1.0.9:8080", false),
+        ("127.0.0.1:15006", "10.0.0.7:40000", false),
+        ("[::1]:15006", "[fd00::7]:40000", false),
         // A status port of the proxy.
         ("10.0.0.7:15020", CLIENT, false),
     ] {
