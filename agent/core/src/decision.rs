@@ -264,6 +264,10 @@ pub enum WaitReason {
     WholePodRestarts {
         container: String,
     },
+    /// The exit may be the kubelet's answer to a failed probe, after which it starts the container again.
+    ProbeMayHaveFailed {
+        container: String,
+    },
     /// usher did not observe a run of the container, and the kubelet has not reported its result.
     StatusUnknown {
         container: String,

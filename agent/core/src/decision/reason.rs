@@ -265,6 +265,10 @@ impl fmt::Display for WaitReason {
                 out,
                 "app container {container} restarts, because a rule restarts the whole pod"
             ),
+            Self::ProbeMayHaveFailed { container } => write!(
+                out,
+                "container {container} ended, and the kubelet has not reported whether it restarts it after a failed probe"
+            ),
             Self::StatusUnknown { container } => write!(
                 out,
                 "the kernel did not show container {container}, and the kubelet has not reported its status yet"

@@ -8,7 +8,7 @@ use crate::{
     plan::Plan,
     pod::{
         exit_status::ExitStatus,
-        restart_policy::{self, Verdict},
+        restart_policy::{self, RestartPolicy, Verdict},
         spec::{Container, Pod, RunState as Reported, Status},
         state::runs::{Restart, Run, RunState, Runs},
     },
@@ -174,6 +174,22 @@ pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &
     (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }
 
+/// Whether the kubelet may have ended a run for a failed probe. It then restarts the container whatever its exit code, unless
+/// the policy is Never
+/// ([computePodActions](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/kuberuntime/kuberuntime_manager.go)).
+/// It does both in one step and reports no status between them.
+fn may_have_failed_a_probe(spec: &Pod, container: &Container, id: &ContainerId) -> bool {
+    let is_over = |status: &Status| {
+        status.id.as_ref() == Some(id) && matches!(status.state, Reported::Terminated(_))
+    };
+    let policies = [spec.restart_policy, spec.policy_of(container)];
+    !container.probes.is_empty()
+        && policies
+            .iter()
+            .any(|policy| *policy != RestartPolicy::Never)
+        && !container.status.as_ref().is_some_and(is_over)
+}
+
 /// The exit code of a run, from the kernel or else from the kubelet.
 fn code_of(container: &Container, id: &ContainerId, run: &Run) -> Option<i32> {
     let RunState::Exited { status, .. } = run.state else {
@@ -259,7 +275,12 @@ fn app(
             RunState::Exited { .. } if may_not_have_begun(container, id, run) => {
                 Progress::AskKubelet(WaitReason::StatusUnknown { container: name() })
             }
-            RunState::Exited { at, .. } => judge(code_of(container, id, run), Some(at)),
+            RunState::Exited { at, .. } => match judge(code_of(container, id, run), Some(at)) {
+                Progress::Finished { .. } if may_have_failed_a_probe(spec, container, id) => {
+                    Progress::AskKubelet(WaitReason::ProbeMayHaveFailed { container: name() })
+                }
+                progress => progress,
+            },
         };
     }
     // No run of the container was observed.

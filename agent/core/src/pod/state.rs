@@ -33,6 +33,8 @@ pub(crate) struct Tracked {
     pub(crate) leaving: bool,
     /// The kubelet's last listing.
     pub(crate) spec: Option<Arc<Pod>>,
+    /// When the list with that listing was requested.
+    pub(crate) listed: Option<Timestamp>,
     pub(crate) plan: Option<Arc<Plan>>,
     pub(crate) plan_outdated: bool,
     /// Answers of the kubelet in a row that did not contain what the engine needs.
@@ -57,6 +59,7 @@ impl Tracked {
             present: false,
             leaving: false,
             spec: None,
+            listed: None,
             plan: None,
             plan_outdated: true,
             unhelpful_answers: 0,
@@ -124,6 +127,7 @@ impl Tracked {
             modes,
             config: Arc::clone(config),
             unhelpful_answers: self.unhelpful_answers,
+            is_deletion_known: last_app_end.is_none_or(|at| self.listed >= Some(at)),
             now,
         })
     }

@@ -242,6 +242,7 @@ impl Termination<'_> {
         StepPolicy {
             sidecar,
             app_failed,
+            is_deletion_known: self.view.is_deletion_known,
             force: self.force,
             may_spoil: self.view.plan.tuning.spoil,
         }

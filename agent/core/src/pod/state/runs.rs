@@ -97,9 +97,9 @@ impl Runs {
             let Some(id) = status.id.as_ref() else {
                 continue;
             };
-            let is_failed = |run: &&Box<Run>| run.lives() && !run.executed;
+            let is_failed = |run: &Run| run.lives() && !run.executed;
             if matches!(status.state, Reported::Terminated(_))
-                && self.runs.get(id).filter(is_failed).is_some()
+                && self.runs.get(id).is_some_and(|run| is_failed(run))
             {
                 self.exited(id, now);
             }
@@ -112,6 +112,8 @@ impl Runs {
 
     pub(crate) fn apply(&mut self, id: &ContainerId, now: Timestamp, change: ContainerChange) {
         match change {
+            // An earlier run that is forgotten.
+            ContainerChange::Gone if !self.contains(id) => {}
             ContainerChange::Appeared => {
                 self.run(id);
             }

@@ -43,6 +43,14 @@ fn of_runs_without_a_name_the_newest_are_kept() {
     }
 }
 
+/// The cgroup of a forgotten run is removed late.
+#[test]
+fn forgotten_run_does_not_appear_again() {
+    let mut tracked = pod();
+    tracked.apply(&id(0), now(), ContainerChange::Gone);
+    assert_eq!(tracked.runs.iter().count(), 0);
+}
+
 #[test]
 fn replaced_run_is_kept_until_its_exit_code_and_rules_are_known() {
     let mut tracked = pod();

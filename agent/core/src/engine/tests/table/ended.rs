@@ -5,6 +5,7 @@ use super::{check, row, scenario::Scenario};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str =
     "pod-finished: every app container ended for good; still running: istio-proxy";
+const PROBE: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a failed probe";
 
 /// A pod, the exits after which its app is finished, and the exits after which its app restarts.
 const ENDS: &[(&str, &str, &str)] = &[
@@ -78,6 +79,43 @@ fn policy_rules_and_code() {
             assert!(reported[0].contains(&why), "{pod} | {how}: {reported:?}");
         }
     }
+}
+
+/// The kubelet kills a container with a failed probe and starts it again, whatever its exit code.
+#[test]
+fn failed_probes() {
+    check(&[
+        row(
+            "it was killed for a probe, ends with 0 and restarts",
+            "OnFailure app istio-proxy probe=app",
+            "all ; app!0 list +app 1m",
+            &[PROBE, "waiting: app container app runs"],
+        ),
+        row(
+            "it waits in CrashLoopBackOff",
+            "OnFailure app istio-proxy probe=app",
+            "all ; app!0 app=W0 list 1m",
+            &[PROBE],
+        ),
+        row(
+            "it ended by itself, as the kubelet reports",
+            "OnFailure app istio-proxy probe=app",
+            "all ; app!0 app=T0 list",
+            &[PROBE, FINISHED, QUIT],
+        ),
+        row(
+            "under Never no probe restarts it",
+            "Never app istio-proxy probe=app",
+            "all ; app!1",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the policy of the pod counts as well",
+            "OnFailure app:Never istio-proxy probe=app",
+            "all ; app!TERM list +app",
+            &[PROBE, "waiting: app container app runs"],
+        ),
+    ]);
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! | `native=NAME` `init=NAME[42=all]` | a native sidecar; an init container or native sidecar with a rule |
 //! | `host` `class=NAME` `image=NAME=IMAGE` `in=NAMESPACE` | hostNetwork, RuntimeClass, another image, another Namespace |
 //! | `args=NAME=WORDS` `env=NAME=KEY=VALUE` | arguments and a variable of a container |
-//! | `requests=NAME=MILLICORES,BYTES` | requested resources of a container |
+//! | `requests=NAME=MILLICORES,BYTES` `probe=NAME` | requested resources of a container; a liveness probe |
 //! | `api-away` | the API server does not answer |
 //!
 //! Events are words as well. Runs are numbered: `app.0` is the first of `app`.
@@ -33,7 +33,7 @@
 //! | `2s` `500ms` | time passes |
 //! | `;` | earlier reports do not count |
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Event,
@@ -45,10 +45,18 @@ use crate::{
         exit_status::ExitStatus,
         requests::Requests,
         restart_policy::{RestartPolicy, RestartRule},
-        spec::{Container, Ended, Pod, RunState, Status},
+        spec::{Container, Ended, KubeletProbe, Pod, ProbeKind, RunState, Status},
     },
     quit::{ladder::MIN_SIGNAL_AGE, outcome::Outcome},
     settings::{config::Config, mode::Mode, overrides::NamespaceValues},
+};
+
+const LIVENESS: KubeletProbe = KubeletProbe {
+    kind: ProbeKind::Liveness,
+    in_container: false,
+    initial_delay: Duration::ZERO,
+    period: Duration::from_secs(10),
+    failures: 3,
 };
 
 pub(super) struct Scenario {
@@ -322,6 +330,8 @@ fn describe(spec: &mut Pod, word: &str) {
     } else if let Some(words) = word.strip_prefix("args=") {
         let (name, words) = words.split_once('=').unwrap();
         described_as(spec, name).words = words.split('_').map(str::to_owned).collect();
+    } else if let Some(name) = word.strip_prefix("probe=") {
+        described_as(spec, name).probes.push(LIVENESS);
     } else if let Some(requests) = word.strip_prefix("requests=") {
         let (name, requests) = requests.split_once('=').unwrap();
         let (cpu, memory) = requests.split_once(',').unwrap();
