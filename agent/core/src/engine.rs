@@ -257,8 +257,9 @@ impl Engine {
         };
         let hold = self.review_hold(now, uid, view.as_ref(), actions);
         let linger = self.review_linger(now, uid, view.as_ref(), actions);
-        self.timers
-            .set(uid, quit.into_iter().chain(hold).chain(linger).min());
+        // A moment that has passed must not hide a later one.
+        let wakes = quit.into_iter().chain(hold).chain(linger);
+        self.timers.set(uid, wakes.filter(|at| *at > now).min());
     }
 
     fn review_quit(&mut self, view: &PodView, actions: &mut Vec<Action>) -> Option<Timestamp> {

@@ -189,7 +189,7 @@ pub(super) fn query_versions(
 /// Reports the annotations of a pod that cannot be used.
 fn report_bad_annotations(tracked: &mut Tracked, view: &PodView, actions: &mut Vec<Action>) {
     let PodView { plan, modes, .. } = view;
-    if modes.quit == Mode::Off {
+    if [modes.quit, modes.hold, modes.linger] == [Mode::Off; 3] {
         return;
     }
     let reported = mem::replace(&mut tracked.quit.reported.bad_annotations, plan.bad.clone());

@@ -192,7 +192,8 @@ impl<'engine> HoldReview<'engine> {
 
     /// When to review held ports again.
     pub(super) fn next_look(self, held: &HeldPorts) -> Timestamp {
-        let deadline = if held.is_timed {
+        // Without a view nothing extends the deadline.
+        let deadline = if held.is_timed || self.view.is_none() {
             held.renew.unwrap_or(held.deadline)
         } else {
             half_time(held)

@@ -185,6 +185,18 @@ fn left_alone() {
     assert_eq!(stage.take(), ["invalid-annotation", "pod-finished", STATUS]);
 }
 
+/// `usher.dev/mode: enforce` and `usher.dev/quit: off` on the Node.
+#[test]
+fn invalid_annotations_of_other_capabilities_are_reported() {
+    let mut stage = never();
+    let key = "usher.dev/linger".to_owned();
+    stage.spec.annotations.insert(key, "maybe".to_owned());
+    stage.hold_mode = Mode::Enforce;
+    stage.mode(Mode::Off);
+    stage.run_all();
+    assert_eq!(stage.take(), ["invalid-annotation"]);
+}
+
 #[test]
 fn a_pod_that_disappears_is_forgotten() {
     let mut stage = never();

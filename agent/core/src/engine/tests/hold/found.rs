@@ -106,6 +106,21 @@ fn adopted_hold_has_a_bounded_deadline() {
     assert_eq!(stage.take_hold(), ["open all"]);
 }
 
+/// While the API server does not return the Namespace.
+#[test]
+fn adopted_hold_without_a_view_ends_at_its_deadline() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.namespace = None;
+    stage.send(Event::PodAppeared(uid()));
+    stage.start("app", "a");
+    assert_eq!(stage.take_hold(), ["look"]);
+    find(&mut stage, "a", remains(seconds(12)));
+    stage.pass(seconds(11));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take_hold(), ["open all"]);
+}
+
 #[test]
 fn sandbox_that_was_announced_counts_before_one_that_is_found() {
     let mut stage = held(Mode::Enforce, istio());
