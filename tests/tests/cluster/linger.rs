@@ -3,6 +3,7 @@
 mod crowd;
 mod observed;
 mod open_connection;
+mod second_deletion;
 
 use std::{
     process::{Child, Stdio},
