@@ -45,6 +45,8 @@ struct Sandbox {
     has_table: bool,
     /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
+    /// Ports of the table that have been released one by one.
+    opened: Vec<u16>,
 }
 
 impl Sandbox {
@@ -55,6 +57,7 @@ impl Sandbox {
             waiting: Vec::new(),
             has_table: false,
             probes: Vec::new(),
+            opened: Vec::new(),
         }
     }
 
@@ -141,6 +144,7 @@ impl Sandboxes {
         };
         sandbox.has_table = true;
         sandbox.probes.clear();
+        sandbox.opened.clear();
         let job = Job::Arm {
             sandbox: id.clone(),
             wanted,
@@ -168,6 +172,9 @@ impl Sandboxes {
             worker.cancel_probes(&id);
         }
         if sandbox.has_table {
+            if let Job::OpenSome { ports, .. } = &job {
+                sandbox.opened.extend(ports);
+            }
             let purpose = match opens_all {
                 true => Purpose::OpenAll(id),
                 false => Purpose::Change(id),
@@ -265,6 +272,7 @@ impl Sandboxes {
             return;
         };
         sandbox.has_table = false;
+        sandbox.opened.clear();
         let job = Job::Forget {
             sandbox: id.clone(),
             may_have_table: true,
@@ -275,16 +283,27 @@ impl Sandboxes {
     fn set_table(&mut self, id: &SandboxId, has_table: bool) {
         if let Some(sandbox) = self.open.get_mut(id) {
             sandbox.has_table = has_table;
+            if !has_table {
+                sandbox.opened.clear();
+            }
         }
     }
 
-    /// Sends the tables and probes of a worker that ended to its successor.
+    /// Sends the tables, released ports and probes of a worker that ended to its successor.
     pub(crate) fn readopt(&self, worker: &mut Worker) {
         for (id, sandbox) in self.open.iter().filter(|(_id, open)| open.has_table) {
             let job = Job::Adopt {
                 sandbox: id.clone(),
             };
             sandbox.send(worker, Purpose::Readopt(id.clone()), job);
+            if !sandbox.opened.is_empty() {
+                // The worker may have ended before it released them.
+                let job = Job::OpenSome {
+                    sandbox: id.clone(),
+                    ports: sandbox.opened.clone(),
+                };
+                sandbox.send(worker, Purpose::Change(id.clone()), job);
+            }
         }
         for (id, sandbox) in &self.open {
             for probe in &sandbox.probes {
@@ -318,3 +337,6 @@ fn open(host: &Host, init: &Init) -> Result<Option<Netns>, netns::Error> {
     let is_of_container = init.pidfd.is_alive() && netns.id() == init.netns;
     Ok(is_of_container.then_some(netns))
 }
+
+#[cfg(test)]
+mod tests;

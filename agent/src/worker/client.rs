@@ -103,12 +103,22 @@ impl Worker {
             Some(trouble) => return self.fail(&purpose, &trouble.to_string()),
             None => {}
         }
-        if self.jobs.len() >= MAX_JOBS {
+        if matches!(job, Job::Check) && self.running.is_none() {
+            // It only saves time later, and its descriptor would keep the namespace alive.
+            return;
+        }
+        if self.has_too_many(&job) {
+            if let Job::Forget { sandbox, .. } = &job {
+                tracing::warn!(%sandbox, "could not close a sandbox, because too many jobs wait for the worker process; its ports are released at their deadline");
+            }
             return self.fail(&purpose, "too many jobs wait for the worker process");
         }
         self.last_id += 1;
         let id = JobId(self.last_id);
         let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
+        // A table waits for any worker: only the kernel's deadline ends its hold otherwise.
+        let may_wait = self.running.is_none()
+            && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
         let limit = job.limit().map(|limit| limit * 2 + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,
@@ -119,8 +129,6 @@ impl Worker {
             self.subjects.pop_first();
         }
         if has_reply {
-            // A table waits for any worker: only the kernel's deadline ends its hold otherwise.
-            let may_wait = self.running.is_none() && matches!(purpose, Purpose::Readopt(_));
             let due = limit
                 .filter(|_| !may_wait)
                 .map(|limit| Instant::now() + limit);
@@ -132,6 +140,15 @@ impl Worker {
             descriptors,
         });
         self.flush();
+    }
+
+    fn has_too_many(&self, job: &Job) -> bool {
+        let unsent = self.unsent.len();
+        match job {
+            // The worker closes descriptors for it, and sends no reply.
+            Job::Forget { .. } => unsent >= MAX_JOBS,
+            _ => self.jobs.len().max(unsent) >= MAX_JOBS,
+        }
     }
 
     /// Notes the pod of a namespace.
@@ -296,3 +313,6 @@ async fn at(when: Option<Instant>) {
         Some(when) => sleep_until(when.into()).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,27 +123,35 @@ impl Gate {
         let Some(found) = nft::dump(&table)? else {
             return Ok(None);
         };
-        let mut gate = match Self::open(netns, started, copies, lane) {
-            Ok(gate) => gate,
-            Err(error) => {
-                // For example, a killed worker that is stuck in a system call still has the reader bound.
-                tracing::warn!(error = %chain(&error), "could not read the copies of connections that wait; released them");
-                nft::delete_table(&table)?;
-                return Ok(None);
-            }
-        };
         let held = found
             .remaining
             .iter()
             .filter(|remaining| remaining.set == ruleset::HELD);
         let ports = held.map(|left| (left.value, left.time)).collect();
         let remains = Remains::of(&found.ruleset, ports);
+        let opened = Self::open(netns, started, copies, lane).and_then(|mut gate| {
+            if remains.queries {
+                gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
+            }
+            Ok(gate)
+        });
+        let mut gate = match opened {
+            Ok(gate) => gate,
+            Err(error) => {
+                // For example, a killed worker that is stuck in a system call still has the sockets.
+                tracing::warn!(error = %chain(&error), "could not adopt connections and queries that wait; released them");
+                nft::delete_table(&table)?;
+                return Ok(None);
+            }
+        };
         gate.count_only = remains.count_only;
         gate.ports = remains.ports.iter().map(|(port, _left)| *port).collect();
-        if remains.queries {
-            gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
-        }
         Ok(Some((gate, remains)))
+    }
+
+    /// Deletes a table whose gate is lost. Its connections continue with their next retransmission.
+    pub(super) fn delete_leftover(netns: &Netns) -> Result<bool, Error> {
+        Ok(nft::delete_table(&netns.netlink(Protocol::Netfilter)?)?)
     }
 
     fn open(
@@ -205,6 +213,11 @@ impl Gate {
     /// Whether the pod's own rules were too costly to send a packet.
     pub(super) fn is_costly(&self) -> bool {
         self.is_costly
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.timed_out
     }
 
     fn now(&self) -> Timestamp {

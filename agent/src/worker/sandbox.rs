@@ -151,7 +151,7 @@ impl Sandbox {
             match order {
                 Some((_id, Job::Forget { may_have_table, .. })) => {
                     if may_have_table && self.gate.is_none() {
-                        drop(self.adopt().await);
+                        self.delete_leftover().await;
                     }
                     break;
                 }
@@ -261,6 +261,18 @@ impl Sandbox {
         Ok(Some(remains))
     }
 
+    /// Deletes a table that an earlier job may have left. Its copies were lost with that job.
+    async fn delete_leftover(&self) {
+        let netns = Arc::clone(&self.place.netns);
+        let deleted = self.run_calls(move || Gate::delete_leftover(&netns)).await;
+        let failed = match deleted {
+            Some(Ok(_)) => return,
+            Some(Err(error)) => chain(&error),
+            None => LOST.to_owned(),
+        };
+        tracing::warn!(sandbox = %self.id, error = failed, "could not delete a leftover table; its ports are released at their deadline");
+    }
+
     /// Releases everything and reports it. Succeeds without a gate.
     async fn open_all(&mut self) {
         self.probes.clear();
@@ -337,3 +349,6 @@ impl Sandbox {
         self.place.replies.send(reply).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,8 @@ impl Gate {
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {
             Ok(were_held) => {
-                self.timed_out |= !were_held;
+                // After the loss of a worker, the agent releases ports again that may already be released.
+                self.timed_out |= !were_held && ports.iter().all(|port| self.ports.contains(port));
                 self.ports.retain(|port| !ports.contains(port));
                 if *were_held {
                     // One batch for each port.
@@ -69,7 +70,8 @@ impl Gate {
         }
     }
 
-    /// Injects the copies of connections that still wait. The table drops and copies again the packets to held ports.
+    /// Injects the copies of connections that still wait, and releases queries. The table drops and copies again the
+    /// packets to held ports, and queues again the queries to them.
     pub(in crate::worker) fn release_connections(&mut self, netns: &Netns) {
         self.read();
         let waits = self.copies.len() > 0 || self.queue.is_some();
@@ -84,7 +86,7 @@ impl Gate {
             self.queue = None;
         }
         if let Some(queue) = &self.queue
-            && let Err(error) = queue.accept_all()
+            && let Err(error) = queue.repeat_all()
         {
             tracing::warn!(error = %chain(&error), "could not release DNS queries; their resolvers retry");
         }

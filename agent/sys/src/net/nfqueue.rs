@@ -6,6 +6,9 @@
 //! socket of each packet, and drops a packet whose notification does not fit in the receive buffer, so the buffer has
 //! room for all. Dropping the [`Queue`] drops its packets; a rule with `bypass` passes later ones.
 //!
+//! A released packet passes the chain that queued it again (`NF_REPEAT`), so a packet to a port that is still held is
+//! queued again.
+//!
 //! The crate nfq 0.2.5 is not used, because it opens its socket in the caller's network namespace and sends one verdict
 //! for each packet.
 //!
@@ -30,6 +33,8 @@ pub const MOST_PACKETS: u32 = 1024;
 
 /// Receive buffer for the kernel's notifications (about 800 B each, accounted twice).
 const ROOM: usize = 1024 * 1024;
+/// Longer than a notification, which has no payload.
+const NOTIFICATION: usize = 4096;
 
 const SUBSYSTEM: u8 = 3;
 const CONFIGURE: u8 = 2;
@@ -44,7 +49,8 @@ const MOST: u16 = 3;
 
 // Attributes of a verdict.
 const VERDICT: u16 = 2;
-const ACCEPT: u32 = 1;
+/// `NF_REPEAT`. `NF_ACCEPT` would skip the rules, and pass packets to ports that are still held.
+const REPEAT: u32 = 4;
 /// An id that the kernel's comparison sorts after every packet's id.
 const ALL: u32 = 0x7fff_ffff;
 
@@ -57,8 +63,8 @@ pub enum Error {
     Prepare { queue: u16, source: io::Error },
     #[error("binding queue {queue}")]
     Bind { queue: u16, source: Rejected },
-    #[error("accepting the packets of queue {queue}")]
-    Accept { queue: u16, source: io::Error },
+    #[error("releasing the packets of queue {queue}")]
+    Repeat { queue: u16, source: io::Error },
 }
 
 /// A queue in one network namespace.
@@ -84,19 +90,31 @@ impl Queue {
         Ok(Self { queue, socket })
     }
 
-    /// Releases all queued packets in the order of their arrival. Can be repeated for packets that arrived later.
-    pub fn accept_all(&self) -> Result<(), Error> {
+    /// Passes all queued packets through the rules again, in the order of their arrival. Those that the rules queue
+    /// again keep that order, and wait until the next call.
+    pub fn repeat_all(&self) -> Result<(), Error> {
+        self.discard_notifications();
+        // This does not loop: the kernel empties the queue before it passes the first packet through the rules
+        // (`nfqnl_recv_verdict_batch`).
+        //
         // Requests no acknowledgement, because it would follow the notifications of all packets, and be lost if they
-        // fill the buffer. The kernel rejects a verdict on an empty queue; that error is not read.
+        // fill the buffer. The kernel rejects a verdict on an empty queue; the next call discards that error.
         let request = message(SUBSYSTEM, VERDICTS, self.queue, 0, |body| {
             let mut verdict = [0; 8];
-            verdict[..4].copy_from_slice(&ACCEPT.to_be_bytes());
+            verdict[..4].copy_from_slice(&REPEAT.to_be_bytes());
             verdict[4..].copy_from_slice(&ALL.to_be_bytes());
             attribute::put(body, VERDICT, &verdict);
         });
-        self.socket.send(&request).map_err(|source| Error::Accept {
+        self.socket.send(&request).map_err(|source| Error::Repeat {
             queue: self.queue,
             source,
         })
+    }
+
+    /// Makes room for the notifications of packets that are queued again.
+    fn discard_notifications(&self) {
+        let mut buffer = [0; NOTIFICATION];
+        // Ends: the kernel sends none while the queue is full.
+        while let Ok(Some(_)) = self.socket.receive(&mut buffer) {}
     }
 }

@@ -68,11 +68,10 @@ impl ChildProcess {
     /// Kills the process, and reaps it on a thread: a system call that does not return, or many marks to close, may
     /// delay its exit.
     pub fn end(mut self) {
-        let reap = move || {
-            drop(self.process.kill());
-            drop(self.process.wait());
-        };
-        // If the thread cannot be started, the process stays a zombie.
+        // Fails only if the process has been reaped.
+        drop(self.process.kill());
+        let reap = move || drop(self.process.wait());
+        // If the thread cannot be started, the process stays a zombie until the agent exits.
         drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
     }
 }

@@ -10,18 +10,22 @@ use crate::scratch::{inside, skipped, soon};
 fn resolver() -> Option<(UdpSocket, UdpSocket)> {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
-    let address = server.local_addr().unwrap();
     let client = client_of(&server);
-    let port = address.port().to_string();
-    let rule = ["-w", "-A", "OUTPUT", "-p", "udp", "--dport", &port, "-j"];
-    let queue = QUEUE.to_string();
-    let target = ["NFQUEUE", "--queue-num", &queue, "--queue-bypass"];
-    let iptables = Command::new("iptables").args(rule).args(target).output();
-    if !iptables.is_ok_and(|done| done.status.success()) {
+    if !change_rule("-A", &server) {
         skipped("needs the program iptables and its target NFQUEUE");
         return None;
     }
     Some((server, client))
+}
+
+/// Adds or deletes the rule that queues the packets to a server.
+fn change_rule(command: &str, server: &UdpSocket) -> bool {
+    let port = server.local_addr().unwrap().port().to_string();
+    let rule = ["-w", command, "OUTPUT", "-p", "udp", "--dport", &port, "-j"];
+    let queue = QUEUE.to_string();
+    let target = ["NFQUEUE", "--queue-num", &queue, "--queue-bypass"];
+    let iptables = Command::new("iptables").args(rule).args(target).output();
+    iptables.is_ok_and(|done| done.status.success())
 }
 
 fn client_of(server: &UdpSocket) -> UdpSocket {
@@ -49,16 +53,20 @@ fn packets_are_released_in_order() {
         let send = |number: u32| client.send(&number.to_be_bytes());
         let queue = Queue::bind(&netns, QUEUE).unwrap();
         // Releasing an empty queue is not an error.
-        queue.accept_all().unwrap();
+        queue.repeat_all().unwrap();
         for round in 0..3 {
             let first = round * 100;
             for number in first..first + 100 {
                 send(number).unwrap();
             }
+            // The rule queues them again.
+            queue.repeat_all().unwrap();
             assert_eq!(received(&server), None);
-            queue.accept_all().unwrap();
+            assert!(change_rule("-D", &server));
+            queue.repeat_all().unwrap();
             let all: Vec<_> = std::iter::from_fn(|| received(&server)).collect();
             assert_eq!(all, (first..first + 100).collect::<Vec<_>>());
+            assert!(change_rule("-A", &server));
         }
         // Without a queue the rule passes packets.
         drop(queue);
@@ -84,7 +92,15 @@ fn receive_buffer_fits_a_full_queue() {
         // The next packet is dropped.
         client.send(&[0; 4]).unwrap();
         assert_eq!(waiting(), Some(MOST_PACKETS));
-        queue.accept_all().unwrap();
+        // Each packet that is queued again has another notification.
+        for _ in 0..4 {
+            queue.repeat_all().unwrap();
+            assert_eq!(waiting(), Some(MOST_PACKETS));
+        }
+        assert!(change_rule("-D", &server));
+        queue.repeat_all().unwrap();
+        assert_eq!(waiting(), Some(0));
+        assert!(change_rule("-A", &server));
         // The server's buffer has no room for all.
         assert_eq!(received(&server), Some(0));
         client.send(&[0; 4]).unwrap();

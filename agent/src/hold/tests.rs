@@ -1,0 +1,62 @@
+use std::fs::File;
+
+use super::*;
+
+const SANDBOX: &str = "5a";
+
+fn id() -> SandboxId {
+    SandboxId::parse(SANDBOX).unwrap()
+}
+
+/// A sandbox with a table.
+fn held(worker: &mut Worker) -> Sandboxes {
+    let mut sandboxes = Sandboxes::default();
+    let netns = File::open("/proc/self/ns/net").unwrap();
+    let netns = Netns::from_fd(netns.into()).unwrap();
+    let sandbox = Sandbox::new(netns, Span::none());
+    sandboxes.open.insert(id(), sandbox);
+    sandboxes.arm(worker, id(), Wanted::default());
+    sandboxes
+}
+
+fn open_some(ports: &[u16]) -> Job {
+    Job::OpenSome {
+        sandbox: id(),
+        ports: ports.to_vec(),
+    }
+}
+
+/// The jobs for a worker whose predecessor ended.
+fn readopted(sandboxes: &Sandboxes) -> Vec<Job> {
+    let mut next = Worker::absent();
+    sandboxes.readopt(&mut next);
+    next.unsent_jobs()
+}
+
+#[test]
+fn released_ports_are_released_again_after_the_loss_of_a_worker() {
+    let mut worker = Worker::absent();
+    let mut sandboxes = held(&mut worker);
+    let adopt = || Job::Adopt { sandbox: id() };
+    assert_eq!(readopted(&sandboxes), [adopt()]);
+    for port in [15001, 5432] {
+        sandboxes.change(&mut worker, id(), open_some(&[port]));
+    }
+    let again = [adopt(), open_some(&[15001, 5432])];
+    assert_eq!(readopted(&sandboxes), again);
+    // They belong to one table.
+    sandboxes.arm(&mut worker, id(), Wanted::default());
+    assert_eq!(readopted(&sandboxes), [adopt()]);
+}
+
+#[test]
+fn nothing_is_released_again_without_a_table() {
+    for result in [Ok(Tally::default()), Err(String::new())] {
+        let mut worker = Worker::absent();
+        let mut sandboxes = held(&mut worker);
+        sandboxes.change(&mut worker, id(), open_some(&[15001]));
+        let sandbox = id();
+        sandboxes.note(&mut worker, &Event::Opened { sandbox, result });
+        assert_eq!(readopted(&sandboxes), []);
+    }
+}
