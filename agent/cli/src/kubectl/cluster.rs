@@ -1,5 +1,7 @@
 //! Requests to the API server. An error about a missing right names the right.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
     core::v1::Pod,
@@ -26,6 +28,8 @@ const CONTAINER: &str = "agent";
 const PROGRAM: &str = "usher";
 /// Buffer of each stream, for a slow reader.
 const BUFFER: usize = 256 * 1024;
+/// Limit of a request that is not a command, in a large cluster as well.
+const REQUEST: Duration = Duration::from_secs(60);
 /// The namespace of the documentation. Agents are expected there without the right to list pods of all namespaces.
 const NAMESPACE: &str = "usher";
 
@@ -59,7 +63,7 @@ impl Cluster {
         let invalid =
             |text: String| Failure::new(Exit::Usage, format!("cannot use the kubeconfig: {text}"));
         let mut config = config.map_err(|error| invalid(chain(&error)))?;
-        // A command such as `usher watch` may print nothing for a long time.
+        // A command such as `usher watch` may print nothing for a long time. Other requests have a limit of their own.
         config.read_timeout = None;
         let client = Client::try_from(config).map_err(|error| invalid(chain(&error)))?;
         Ok(Self::new(client, args.usher_namespace.clone()))
@@ -76,11 +80,11 @@ impl Cluster {
     /// When no pod or several pods match, or a right is missing.
     pub(super) async fn pod(&self, namespace: &str, name: &str) -> Result<Pod, Failure> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        match pods.get(name).await {
+        match bounded(REQUEST, pods.get(name)).await {
             Err(error) if code(&error) == Some(NOT_FOUND) => {}
             found => return found.map_err(|error| failure(&error, "get pods", Some(namespace))),
         }
-        let listed = pods.list(&ListParams::default()).await;
+        let listed = bounded(REQUEST, pods.list(&ListParams::default())).await;
         let listed = listed.map_err(|error| failure(&error, "list pods", Some(namespace)))?;
         agent::by_part(listed.items, namespace, name)
     }
@@ -116,7 +120,7 @@ impl Cluster {
         if let Some(node) = node {
             query = query.fields(&format!("spec.nodeName={node}"));
         }
-        Ok(pods.list(&query).await?.items)
+        Ok(bounded(REQUEST, pods.list(&query)).await?.items)
     }
 
     /// Starts `usher` in an agent.
@@ -175,7 +179,8 @@ impl Cluster {
                 },
                 ..SelfSubjectAccessReview::default()
             };
-            let review = reviews.create(&PostParams::default(), &review).await;
+            let params = PostParams::default();
+            let review = bounded(REQUEST, reviews.create(&params, &review)).await;
             let is_allowed = review
                 .ok()
                 .and_then(|review| Some(review.status?.allowed))
@@ -190,6 +195,16 @@ impl Cluster {
             missing => missing.join(" and "),
         }
     }
+}
+
+/// Waits for the response to a request, for this time at most.
+async fn bounded<T>(
+    limit: Duration,
+    request: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<T> {
+    let late =
+        |_elapsed| Error::Service(format!("no response within {} s", limit.as_secs()).into());
+    tokio::time::timeout(limit, request).await.map_err(late)?
 }
 
 /// The HTTP status of an error.
@@ -223,4 +238,18 @@ fn missing_right(right: &str, namespace: Option<&str>, message: Option<&str>) ->
         "missing right: {right} {place}{}",
         message.unwrap_or_default()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn request_without_a_response_ends() {
+        let never = std::future::pending::<kube::Result<()>>();
+        let error = bounded(Duration::from_millis(1), never).await.unwrap_err();
+        let failure = failure(&error, "get pods", None);
+        assert_eq!(failure.exit, Exit::Unavailable);
+        assert!(failure.text.contains("no response within"), "{failure:?}");
+    }
 }

@@ -1,15 +1,14 @@
 //! One command in the agents of all nodes, some at a time. Output is in the order of the nodes.
 
-use std::{
-    cell::RefCell,
-    io::{self, Write},
-    rc::Rc,
-};
+mod buffer;
+
+use std::{io::Write, time::Duration};
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use usher_core::admin::{CostReport, Document, Origin};
 
+use self::buffer::Shared;
 use super::{
     Cluster, Code,
     agent::{Agent, OfNode},
@@ -26,6 +25,10 @@ use crate::{
 
 /// Nodes that run the command at the same time.
 const AT_ONCE: usize = 8;
+/// Limit of the output of one node, which waits in memory for its turn.
+const MOST_OUTPUT: usize = 64 * 1024 * 1024;
+/// Limit of the time of one node. A sysdump has its own limit (`--timeout`).
+const DEADLINE: Duration = Duration::from_secs(120);
 /// Commands that have nothing to show for a node when they exit with 0.
 const ONLY_PROBLEMS: &str = "stuck";
 /// The command with reports that are added up.
@@ -125,9 +128,9 @@ async fn one(
     words: Vec<String>,
     joined: Joined,
 ) -> Outcome {
-    let output = Shared::default();
-    let errors = Shared::default();
-    let ran = async {
+    let output = Shared::new(MOST_OUTPUT);
+    let errors = Shared::new(MOST_OUTPUT);
+    let command = async {
         let agent = agent?;
         let stdout: Box<dyn Write> = match joined {
             Joined::Files => Box::new(redirect::create(&redirect::dump_name(Some(&node)), false)?),
@@ -140,7 +143,18 @@ async fn one(
         };
         exec::run(cluster, &agent, words, streams).await
     };
-    let (code, failure) = match ran.await {
+    let deadline = (joined != Joined::Files).then_some(DEADLINE);
+    let mut ran = within(deadline, command).await;
+    if output.is_exceeded() || errors.is_exceeded() {
+        // A part of a report is not a report.
+        drop((output.take(), errors.take()));
+        let text = format!(
+            "more than {} MiB of output; run the command with --node {node}",
+            MOST_OUTPUT / 1024 / 1024
+        );
+        ran = Err(Failure::new(Exit::Problem, text));
+    }
+    let (code, failure) = match ran {
         Ok(code) => (code, None),
         Err(failure) => (Code::from(failure.exit), Some(failure.text)),
     };
@@ -152,6 +166,25 @@ async fn one(
         output: output.take(),
         errors: errors.collect::<Vec<_>>().join("\n"),
     }
+}
+
+/// Runs the command of one node, for this time at most.
+async fn within(
+    deadline: Option<Duration>,
+    command: impl Future<Output = Result<Code, Failure>>,
+) -> Result<Code, Failure> {
+    let Some(deadline) = deadline else {
+        return command.await;
+    };
+    let late = |_elapsed| {
+        let limit = deadline.as_secs();
+        Failure::unavailable(format!(
+            "the command did not end within {limit} s; run it with --node, which has no limit"
+        ))
+    };
+    tokio::time::timeout(deadline, command)
+        .await
+        .map_err(late)?
 }
 
 /// Removes the program's name from the start of a line of standard error.
@@ -185,27 +218,6 @@ fn text(outcome: &Outcome, joined: Joined, is_first: bool) -> String {
     }
 }
 
-/// Buffers the output of a command until its node is next.
-#[derive(Debug, Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Shared {
-    fn take(&self) -> Vec<u8> {
-        self.0.take()
-    }
-}
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +229,16 @@ mod tests {
             output: output.as_bytes().to_vec(),
             errors: String::new(),
         }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn command_of_a_node_ends_at_its_deadline() {
+        let short = Some(Duration::from_millis(1));
+        let failure = within(short, std::future::pending()).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Unavailable);
+        assert!(failure.text.contains("did not end within"), "{failure:?}");
+        assert_eq!(within(short, async { Ok(3) }).await, Ok(3));
+        assert_eq!(within(None, async { Ok(3) }).await, Ok(3));
     }
 
     #[test]
