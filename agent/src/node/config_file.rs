@@ -4,6 +4,8 @@
 //! Without one it only observes, because the excluded namespaces are unknown. A removed file counts as invalid: the
 //! deletion of a ConfigMap must not include the namespaces that it excluded.
 
+mod watch;
+
 use std::{fs, io, path::PathBuf, sync::Arc};
 
 use usher_client::{error_chain::chain, run_dir};
@@ -12,7 +14,6 @@ use usher_core::{
     metric::value::{ConfigResult, RunFile},
     settings::config::Config,
 };
-use usher_sys::files::directory::Directory;
 
 use crate::telemetry::reporter::Reporter;
 
@@ -99,29 +100,6 @@ impl ConfigFile {
         let config = Config::parse(LAST_GOOD, &text).ok()?;
         self.reporter.health.set_settings(&config, LAST_GOOD, &text);
         Some(config)
-    }
-
-    /// Watches the file until the agent ends, and calls `apply` with each valid configuration.
-    pub(crate) async fn watch(mut self, mut apply: impl AsyncFnMut(Arc<Config>)) {
-        let parent = self.path.parent().map(ToOwned::to_owned);
-        let dir = parent.unwrap_or_default();
-        let mut directory = match Directory::open(&dir) {
-            Ok(directory) => directory,
-            Err(error) => {
-                tracing::info!(error = %chain(&error), "found no configuration to watch; the defaults apply");
-                return std::future::pending().await;
-            }
-        };
-        loop {
-            // The first pass also reads: the file may have changed before the watch started.
-            if let Some(config) = self.read() {
-                apply(config).await;
-            }
-            if let Err(error) = directory.changed().await {
-                tracing::error!(error = %chain(&error), "lost the watch on the configuration; changes need a restart");
-                return std::future::pending().await;
-            }
-        }
     }
 
     /// Reads the file. None if it is unchanged or invalid.
