@@ -297,6 +297,15 @@ impl Installer {
             }
             removal::remove_entries(&self.settings.conf_dir, &self.temporary)?;
         }
+        if self.state != Some(State::Unwanted) {
+            for file in removal::nested(&self.settings.conf_dir)? {
+                tracing::warn!(
+                    file,
+                    "another plugin's configuration contains the CNI plugin; the runtime calls it until Multus or \
+                     an administrator writes the file again"
+                );
+            }
+        }
         self.was_installed = false;
         Ok(Outcome::Settled(State::Unwanted))
     }

@@ -137,6 +137,48 @@ fn broken_list_that_names_the_plugin_keeps_the_binary() {
 }
 
 #[test]
+fn copy_in_another_plugin_keeps_the_binary_until_it_is_rewritten() {
+    let host = Host::dirty();
+    let multus = |delegate: &str| format!("{{\"type\":\"multus\",\"delegates\":[{delegate}]}}");
+    host.write("net.d/00-multus.conf", &multus(LIST));
+    // A link that is broken on the host does not block the removal.
+    symlink("/nonexistent/usher", host.path("net.d/05-old.conf")).unwrap();
+    let dry = Cleaning::dry_run(look(&host.places()));
+    for report in [dry, clean(&host.places()), clean(&host.places())] {
+        let left: Vec<String> = report.left().map(ToString::to_string).collect();
+        assert_eq!(left.len(), 2, "{left:#?}");
+        assert!(
+            left[0].contains("00-multus.conf") && left[0].contains("restart Multus"),
+            "{left:#?}"
+        );
+        assert!(left[1].contains("usher-cni: LEFT"), "{left:#?}");
+        assert!(host.path("bin/usher-cni").exists());
+    }
+    let list = fs::read_to_string(host.path("net.d/10-net.conflist")).unwrap();
+    assert!(!list.contains("usher-cni"), "{list}");
+
+    host.write("net.d/00-multus.conf", &multus(&list));
+    let report = clean(&host.places());
+    assert!(report.is_clean(), "{report:#?}");
+    assert!(!host.path("bin/usher-cni").exists());
+}
+
+/// One removal finds the entry and its copy in the same file.
+#[test]
+fn copy_beside_the_entry_keeps_the_binary() {
+    let host = Host::new();
+    host.write("bin/usher-cni", "binary");
+    let copy = "{\"type\":\"multus\",\"delegates\":[{\"type\":\"usher-cni\"}]}";
+    let list = LIST.replace("{\"type\":\"bridge\"}", copy);
+    host.write("net.d/10-net.conflist", &list);
+    let report = clean(&host.places());
+    assert_eq!(report.left().count(), 2, "{report:#?}");
+    assert!(host.path("bin/usher-cni").exists());
+    let text = fs::read_to_string(host.path("net.d/10-net.conflist")).unwrap();
+    assert_eq!(text.matches("usher-cni").count(), 1, "{text}");
+}
+
+#[test]
 fn dry_run_changes_nothing() {
     let host = Host::dirty();
     let report = Cleaning::dry_run(look(&host.places()));

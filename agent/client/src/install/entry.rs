@@ -1,12 +1,12 @@
 //! The plugin's entry in the directory of network configurations: its state, and the steps that insert or remove it.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use usher_core::cni::conflist::{self, Edit, Kind, State, Why};
 
 use super::{
     error::Error,
-    files::Conf,
+    files::{self, Conf},
     settings::{PLUGIN, Settings},
     step::{self, Step},
 };
@@ -27,12 +27,10 @@ pub enum Situation {
 
 /// Finds the state of the directory. `is_settled` means that no process is writing an invalid file.
 pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Situation, Error> {
-    let is_candidate = |file: &&Conf| {
-        let stem = file.name.rsplit_once('.').map(|(stem, _)| stem);
-        let stem = stem.map(|stem| stem.strip_suffix(".json").unwrap_or(stem));
-        settings.stem.is_none() || settings.stem.as_deref() == stem
-    };
-    let candidates: Vec<_> = files.iter().filter(is_candidate).collect();
+    let candidates: Vec<_> = files
+        .iter()
+        .filter(|file| is_candidate(settings, &file.name))
+        .collect();
     let texts: Vec<_> = candidates.iter().map(|file| file.text()).collect();
     let pairs: Vec<_> = candidates
         .iter()
@@ -40,6 +38,7 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
         .map(|(file, text)| (&file.name[..], &text[..]))
         .collect();
     let choice = conflist::choose(&pairs, PLUGIN);
+    require_no_hidden_link(settings, choice.primary.map(|primary| primary.name))?;
     if let Some(stopping) = choice.stops_containerd().filter(|_| !is_settled) {
         return Ok(Situation::Unsettled {
             name: stopping.name.to_owned(),
@@ -88,6 +87,28 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
         name: file.name.clone(),
         steps,
     })
+}
+
+fn is_candidate(settings: &Settings, name: &str) -> bool {
+    let stem = name.rsplit_once('.').map(|(stem, _)| stem);
+    let stem = stem.map(|stem| stem.strip_suffix(".json").unwrap_or(stem));
+    settings.stem.is_none() || settings.stem.as_deref() == stem
+}
+
+/// Refuses a link to a path that this process cannot see: on the host, the runtime may follow the link, and then it does
+/// not use the primary configuration, which sorts after the link.
+fn require_no_hidden_link(settings: &Settings, primary: Option<&str>) -> Result<(), Error> {
+    let mut links = files::hidden_links(&settings.conf_dir)?;
+    links.retain(|name| is_candidate(settings, name));
+    let Some(first) = links.into_iter().min() else {
+        return Ok(());
+    };
+    if primary.is_some_and(|primary| primary < &first[..]) {
+        return Ok(());
+    }
+    let path = settings.conf_dir.join(first);
+    let target = fs::read_link(&path).map_err(Error::io("reading the link", &path))?;
+    Err(Error::HiddenLink { path, target })
 }
 
 /// A runtime that does not find a plugin of its list starts no pod. So the entry is inserted only if the binary's
@@ -161,16 +182,50 @@ pub fn removal(files: &[Conf]) -> Vec<(String, Vec<Step>)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Checks that no file has the entry.
+/// How a file names the plugin.
+#[derive(Debug)]
+pub enum Mention {
+    /// It has the entry.
+    Entry,
+    /// The configuration of another plugin contains the plugin, as a copy that Multus makes of the entry.
+    Nested,
+    /// It is invalid and contains the plugin's name.
+    Invalid(conflist::Error),
+}
+
+/// How this file names the plugin; None if it does not.
+pub fn mention(file: &Conf) -> Option<Mention> {
+    let text = file.text();
+    match conflist::remove(&text, PLUGIN) {
+        Ok(Edit::Unchanged) => conflist::contains(&text, PLUGIN).then_some(Mention::Nested),
+        Ok(_) => Some(Mention::Entry),
+        Err(error) => text.contains(PLUGIN).then_some(Mention::Invalid(error)),
+    }
+}
+
+/// Whether the entry may be in this file: it has the entry, or is invalid and contains the plugin's name.
+pub fn may_have_entry(file: &Conf) -> bool {
+    matches!(mention(file), Some(Mention::Entry | Mention::Invalid(_)))
+}
+
+/// Checks that no file names the plugin, so that its binary can be removed.
 ///
 /// # Errors
-/// [`Error::StillNamed`], also if an invalid file contains the plugin's name.
+/// [`Error::StillNamed`]
 pub fn require_gone(dir: &Path, files: &[Conf]) -> Result<(), Error> {
-    let names = |file: &&Conf| match conflist::remove(&file.text(), PLUGIN) {
-        Ok(edit) => edit != Edit::Unchanged,
-        Err(_unreadable) => file.text().contains(PLUGIN),
-    };
-    match files.iter().find(names) {
+    require_none(dir, files, |file| mention(file).is_some())
+}
+
+/// Checks that no file has the entry. A copy in the configuration of another plugin is allowed: the binary must stay.
+///
+/// # Errors
+/// [`Error::StillNamed`]
+pub fn require_no_entry(dir: &Path, files: &[Conf]) -> Result<(), Error> {
+    require_none(dir, files, may_have_entry)
+}
+
+fn require_none(dir: &Path, files: &[Conf], names: fn(&Conf) -> bool) -> Result<(), Error> {
+    match files.iter().find(|file| names(file)) {
         None => Ok(()),
         Some(file) => Err(Error::StillNamed {
             path: dir.join(&file.name),

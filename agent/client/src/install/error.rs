@@ -35,6 +35,11 @@ pub enum Error {
         conf: PathBuf,
         types: String,
     },
+    #[error(
+        "{path:?} is a symbolic link to {target:?}, which this process cannot read, but a runtime may: replace the link by \
+         the file, or remove the link if the node does not have its target"
+    )]
+    HiddenLink { path: PathBuf, target: PathBuf },
     #[error("another process changed {path:?} at the same time")]
     Changed { path: PathBuf },
     #[error("{path:?} still names the plugin, so its binary stays")]

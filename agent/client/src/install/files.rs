@@ -49,26 +49,13 @@ impl Conf {
     }
 }
 
-/// The network configurations of a directory, in no order. Empty if the directory does not exist.
+/// The network configurations of a directory, in no order. Empty if the directory does not exist. Without the links of
+/// [`hidden_links`].
 pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(Error::io("listing", dir)(source)),
-    };
     let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::io("listing", dir))?;
-        // Skips names that are not UTF-8: no administrator chooses one.
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-        if !extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
-            continue;
-        }
+    for name in names(dir)? {
         // An additional byte proves that the file is too long.
-        let Some(bytes) = read(&entry.path(), MAX_LENGTH + 1)? else {
+        let Some(bytes) = read(&dir.join(&name), MAX_LENGTH + 1)? else {
             continue;
         };
         if files.len() == MOST_FILES {
@@ -82,7 +69,39 @@ pub fn list(dir: &Path) -> Result<Vec<Conf>, Error> {
     Ok(files)
 }
 
-/// The first bytes of a file. None if the path is absent or not a file; runtimes skip those.
+/// The network configurations that are symbolic links to paths that do not exist here, in no order. In a container, such
+/// a path may exist on the host, where the runtime follows the link.
+pub fn hidden_links(dir: &Path) -> Result<Vec<String>, Error> {
+    let mut names = names(dir)?;
+    names.retain(|name| {
+        let path = dir.join(name);
+        path.is_symlink() && fs::metadata(&path).is_err()
+    });
+    Ok(names)
+}
+
+/// The names that runtimes read. Skips names that are not UTF-8: no administrator chooses one.
+fn names(dir: &Path) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::io("listing", dir)(source)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("listing", dir))?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        if extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The first bytes of a file. None if the path is absent, as the target of a link may be, or not a file.
 pub fn read(path: &Path, longest: usize) -> Result<Option<Vec<u8>>, Error> {
     let Some(file) = open(path)? else {
         return Ok(None);

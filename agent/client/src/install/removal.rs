@@ -5,13 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use usher_core::{
-    cleanup::{Found, Thing},
-    cni::conflist::{self, Edit},
-};
+use usher_core::cleanup::{Found, Thing};
 
 use super::{
-    entry,
+    entry::{self, Mention},
     error::Error,
     files::{self, Conf},
     settings::PLUGIN,
@@ -23,23 +20,24 @@ use crate::error_chain::chain;
 const MOST_ATTEMPTS: usize = 16;
 /// The advice for an invalid configuration that contains the plugin's name.
 const REPAIR: &str = "repair the file, or delete the object of type \"usher-cni\" in it";
+/// Why a configuration of Multus stays, and the advice.
+const NESTED: &str = "another plugin's configuration contains the plugin";
+const REWRITE: &str = "restart Multus so that it writes the file again, or delete the object of type \"usher-cni\" in it; \
+                       then repeat this";
 
 /// The entries in a directory of network configurations.
 pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     let files = files::list(dir)?;
     let entry = |file: &Conf| {
         let thing = Thing::Entry(dir.join(&file.name));
-        match conflist::remove(&file.text(), PLUGIN) {
-            Ok(Edit::Unchanged) => None,
-            Ok(_) => Some(match file.exact(dir) {
+        Some(match entry::mention(file)? {
+            Mention::Entry => match file.exact(dir) {
                 Ok(_) => Found::removable(thing),
                 Err(error) => Found::stuck(thing, chain(&error), REPAIR),
-            }),
-            Err(error) if file.text().contains(PLUGIN) => {
-                Some(Found::stuck(thing, chain(&error), REPAIR))
-            }
-            Err(_not_ours) => None,
-        }
+            },
+            Mention::Nested => Found::stuck(thing, NESTED, REWRITE),
+            Mention::Invalid(error) => Found::stuck(thing, chain(&error), REPAIR),
+        })
     };
     Ok(files.iter().filter_map(entry).collect())
 }
@@ -83,18 +81,24 @@ pub fn remove_file(path: &Path) -> Result<(), Error> {
 
 /// Whether a file has the entry, or is invalid and contains the plugin's name.
 pub fn has_entries(dir: &Path) -> Result<bool, Error> {
-    let files = files::list(dir)?;
-    Ok(entry::require_gone(dir, &files).is_err())
+    Ok(files::list(dir)?.iter().any(entry::may_have_entry))
 }
 
-/// Removes the entry from all files, and returns their names.
+/// The files in which another plugin's configuration contains the plugin.
+pub fn nested(dir: &Path) -> Result<Vec<String>, Error> {
+    let mut files = files::list(dir)?;
+    files.retain(|file| matches!(entry::mention(file), Some(Mention::Nested)));
+    Ok(files.into_iter().map(|file| file.name).collect())
+}
+
+/// Removes the entry from all files, and returns their names. Copies in other plugins' configurations stay.
 pub fn remove_entries(dir: &Path, temporary: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for _ in 0..MOST_ATTEMPTS {
         let files = files::list(dir)?;
         let changes = entry::removal(&files);
         if changes.is_empty() {
-            entry::require_gone(dir, &files)?;
+            entry::require_no_entry(dir, &files)?;
             break;
         }
         for (name, steps) in changes {

@@ -123,6 +123,12 @@ pub fn remove(text: &str, plugin: &str) -> Result<Edit, Error> {
     }
 }
 
+/// Whether a valid configuration contains the plugin's name anywhere. Plugins that call plugins, such as Multus, copy the
+/// entry into parts of their own configuration, which [`remove`] does not edit.
+pub fn contains(text: &str, plugin: &str) -> bool {
+    json_span::has_string(text, plugin)
+}
+
 /// The state of the entry in this file.
 pub fn check(text: &str, kind: Kind, entry: &Entry) -> State {
     match Document::read(text, kind) {

@@ -5,7 +5,7 @@
 //! of each part ([`RawValue`] borrows it). Of duplicate keys, Go's parser, which the runtimes use, takes the last
 //! one, and so does [`last`].
 
-use std::{fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range};
 
 use serde::{
     Deserialize, Deserializer,
@@ -131,6 +131,23 @@ pub(crate) fn without(
     kept
 }
 
+/// Whether a key or a string of valid JSON, at any depth, is `wanted`.
+pub(crate) fn has_string(json: &str, wanted: &str) -> bool {
+    let mut rest = json;
+    while let Some(start) = rest.find('"') {
+        rest = &rest[start..];
+        let mut bytes = rest.bytes();
+        bytes.next();
+        skip_text(&mut bytes);
+        let (quoted, after) = rest.split_at(rest.len() - bytes.len());
+        if serde_json::from_str::<Cow<'_, str>>(quoted).is_ok_and(|text| text == wanted) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
 /// The range of `part`, which was borrowed from `text`.
 fn span(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
@@ -153,6 +170,7 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
+/// Skips the rest of a string, after its opening quote.
 fn skip_text(bytes: &mut impl Iterator<Item = u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -244,6 +262,22 @@ mod tests {
             ("[[],{},[],[{}]]", 3),
         ] {
             assert_eq!(depth(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn strings_are_found_at_any_depth() {
+        let cases = [
+            ("\"b\"", true),
+            ("{\"a\":[{\"a\":[1,{\"a\" : \"b\"}]}]}", true),
+            ("[\"\\u0062\"]", true),
+            ("{\"b\":1}", true),
+            ("[\"ab\",\"b \",\"\\\"b\\\"\",\"/b\",\"\\ud800\"]", false),
+            ("[\"\u{e9}\\\\\",\"b\"]", true),
+            ("1e400", false),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(has_string(json, "b"), expected, "{json}");
         }
     }
 

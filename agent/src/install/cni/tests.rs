@@ -1,4 +1,5 @@
 mod crash;
+mod foreign;
 mod host;
 mod life;
 mod obstacle;

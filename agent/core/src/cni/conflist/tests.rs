@@ -315,6 +315,20 @@ fn our_entry_is_removed_from_unusable_lists() {
 }
 
 #[test]
+fn copy_of_the_entry_in_another_plugin_is_found_and_not_edited() {
+    let multus = format!(
+        "{{\"name\":\"m\",\"type\":\"multus\",\"delegates\":[{}]}}",
+        list(&format!("{{\"type\":\"a\"}},{OURS}"))
+    );
+    assert_eq!(remove(&multus, "usher-cni").unwrap(), Edit::Unchanged);
+    assert!(contains(&multus, "usher-cni"));
+    assert!(!contains(
+        &multus.replace("usher-cni", "usher-cni-2"),
+        "usher-cni"
+    ));
+}
+
+#[test]
 fn name_may_be_empty() {
     let text = LIST.replace("cbr0", "");
     assert!(inserted(&text).contains("\"name\": \"\""));
