@@ -23,9 +23,12 @@ use crate::{
     },
     cni::protocol::Request,
     cost::Ledger,
-    decision::Kind,
+    decision::{Kind, WaitReason},
     engine::{
-        action::Action, event::Event, kubelet_poll::KubeletPoll, namespaces::Namespaces,
+        action::Action,
+        event::Event,
+        kubelet_poll::{KubeletPoll, LAST_BACKOFF},
+        namespaces::Namespaces,
         timers::Timers,
     },
     hold::Features,
@@ -302,6 +305,10 @@ impl Engine {
             }
             // While a fact is unknown, no termination begins and none is revoked: the kubelet's reply decides.
             Progress::AskKubelet(why) => {
+                if matches!(why, WaitReason::ProbeMayHaveFailed { .. }) {
+                    // The status comes, though late where the API server is away.
+                    tracked.unhelpful_answers = tracked.unhelpful_answers.min(LAST_BACKOFF);
+                }
                 review::poll_kubelet(tracked, poll, view.now);
                 review::report_change(tracked, mode, Kind::Waiting(why.clone()), actions);
             }
@@ -321,8 +328,9 @@ impl Engine {
                 Need::ExitCodes => review::poll_kubelet(tracked, poll, view.now),
             },
         }
-        let next_step = tracked.quit.next_wake();
-        next_step.into_iter().chain(version_query).min()
+        let next_step = tracked.quit.next_wake().filter(|at| *at > view.now);
+        let wakes = next_step.into_iter().chain(version_query);
+        wakes.chain(view.awaits_deletion).min()
     }
 
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {

@@ -2,7 +2,7 @@
 
 mod buffer;
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, sync::mpsc, thread, time::Duration};
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -77,6 +77,9 @@ pub(super) async fn run(
         .map(|(node, agent)| one(cluster, node, agent, words.clone(), joined))
         .buffered(AT_ONCE);
     tokio::pin!(outcomes);
+    // A reader that pauses, such as a pager, must not take the time of the nodes.
+    let (sections, texts) = mpsc::channel::<String>();
+    let printer = thread::spawn(move || texts.iter().try_for_each(|text| stdout::put(&text)));
     let (mut worst, mut count, mut failed) = (0, 0, 0);
     let mut reports = Vec::new();
     let mut costs = Vec::new();
@@ -90,9 +93,13 @@ pub(super) async fn run(
         match joined {
             Joined::Json => reports.push(report(&outcome)),
             Joined::Sum => costs.extend(cost_report(&outcome)),
-            joined => stdout::put(&text(&outcome, joined, count == 1))?,
+            joined if sections.send(text(&outcome, joined, count == 1)).is_err() => break,
+            _ => {}
         }
     }
+    drop(sections);
+    let printed = printer.join();
+    printed.map_err(|_panic| Failure::new(Exit::Problem, "the output failed".to_owned()))??;
     if joined == Joined::Json {
         let reports = Value::from(reports);
         stdout::put(&format!("{reports:#}\n"))?;
@@ -146,13 +153,16 @@ async fn one(
     let deadline = (joined != Joined::Files).then_some(DEADLINE);
     let mut ran = within(deadline, command).await;
     if output.is_exceeded() || errors.is_exceeded() {
-        // A part of a report is not a report.
-        drop((output.take(), errors.take()));
+        drop(errors.take());
         let text = format!(
             "more than {} MiB of output; run the command with --node {node}",
             MOST_OUTPUT / 1024 / 1024
         );
         ran = Err(Failure::new(Exit::Problem, text));
+    }
+    if ran.is_err() {
+        // A part of a report is not a report.
+        drop(output.take());
     }
     let (code, failure) = match ran {
         Ok(code) => (code, None),

@@ -82,6 +82,9 @@ impl KubeletPoll {
     }
 }
 
+/// The number of unhelpful replies with the longest wait of [`backoff`].
+pub(crate) const LAST_BACKOFF: u32 = 11;
+
 /// The wait before the kubelet is polled again for a fact that `unhelpful` replies in a row did not contain; None
 /// when another poll is useless.
 pub(crate) fn backoff(unhelpful: u32) -> Option<Duration> {

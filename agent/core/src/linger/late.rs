@@ -74,8 +74,9 @@ impl LingerReview<'_> {
             None => Progress::Over,
         }
     }
-    /// The time that the kubelet gives a run from its stop signal on. It is the whole grace period whatever the clocks say, less
-    /// the time of its preStop hook, which only they tell.
+
+    /// The time that the kubelet gives a run from its stop signal on: the whole grace period, minus the time of its preStop hook,
+    /// which follows only from the time of the deletion.
     fn grace(self, id: &ContainerId, held: &Held, spec: &Pod) -> Duration {
         let run = self.runs.iter().find(|(run, _state)| *run == id);
         let name = run.and_then(|(id, run)| self.runs.name_of(id, run));

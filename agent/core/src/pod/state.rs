@@ -2,7 +2,7 @@
 
 pub(crate) mod runs;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use self::runs::Runs;
 use crate::{
@@ -24,6 +24,10 @@ use crate::{
     settings::{config::Config, mode::Modes},
     worker::Trouble,
 };
+
+/// How long a signal waits for the kubelet's list after the end of the last app. Without the kubelet or the API server no pod is
+/// deleted either, as a rule.
+const DELETION_LISTED: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Tracked {
@@ -127,7 +131,10 @@ impl Tracked {
             modes,
             config: Arc::clone(config),
             unhelpful_answers: self.unhelpful_answers,
-            is_deletion_known: last_app_end.is_none_or(|at| self.listed >= Some(at)),
+            awaits_deletion: last_app_end
+                .filter(|at| self.listed < Some(*at))
+                .map(|at| at + DELETION_LISTED)
+                .filter(|until| *until > now),
             now,
         })
     }

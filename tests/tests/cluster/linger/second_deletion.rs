@@ -14,8 +14,8 @@ use crate::{
 /// The grace period of the first deletion. No sidecar may last that long.
 const FIRST: Duration = Duration::from_secs(90);
 const SECOND: Duration = Duration::from_secs(6);
-/// What usher may add: it queries the kubelet every 2 s, and kills one second after the deadline. The rest is for a slow node.
-const SLACK: Duration = Duration::from_secs(12);
+/// What usher and a slow node may add. usher queries the kubelet every 2 s, and kills one second after the deadline.
+const SLACK: Duration = Duration::from_secs(45);
 
 /// A deleted pod whose sidecar's stop signal waits, and that sidecar's id.
 fn held(lab: &Shared, name: &str, how_it_ends: &[&str]) -> (Namespace, String) {
@@ -65,7 +65,9 @@ fn shorter_grace_period_is_kept() {
     let grace = format!("--grace-period={}", SECOND.as_secs());
     let took = delete_again(&lab, &namespace, &id, &[&grace]);
     eprintln!("the sidecar ended {took:?} after the second deletion");
-    assert!(took < SECOND + SLACK, "{took:?}");
+    // The time of a deletion has no fractions of a second.
+    let least = SECOND - Duration::from_secs(2);
+    assert!(least < took && took < SECOND + SLACK, "{took:?}");
     until("the end of the pod", || {
         pod(&lab, &namespace).is_none().then_some(())
     });

@@ -245,12 +245,12 @@ impl Outline<'_> {
     }
 }
 
-/// The time of an API object, since 1970-01-01T00:00:00Z.
 /// The API server takes a negative value as 1.
 fn seconds(value: i64) -> Duration {
     Duration::from_secs(u64::try_from(value).unwrap_or(1))
 }
 
+/// The time of an API object, since 1970-01-01T00:00:00Z.
 fn unix_time(text: &str) -> Option<Duration> {
     let time = humantime::parse_rfc3339(text).ok()?;
     time.duration_since(std::time::UNIX_EPOCH).ok()

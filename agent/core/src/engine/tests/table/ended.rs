@@ -104,6 +104,12 @@ fn failed_probes() {
             &[PROBE, FINISHED, QUIT],
         ),
         row(
+            "the kubelet reports it after two minutes",
+            "OnFailure app istio-proxy probe=app",
+            "all ; app!0 2m app=T0 31s",
+            &[PROBE, FINISHED, QUIT],
+        ),
+        row(
             "under Never no probe restarts it",
             "Never app istio-proxy probe=app",
             "all ; app!1",
