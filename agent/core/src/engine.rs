@@ -329,8 +329,7 @@ impl Engine {
             },
         }
         let next_step = tracked.quit.next_wake().filter(|at| *at > view.now);
-        let wakes = next_step.into_iter().chain(version_query);
-        wakes.chain(view.awaits_deletion).min()
+        next_step.into_iter().chain(version_query).min()
     }
 
     fn pod_gone(&mut self, uid: &PodUid, actions: &mut Vec<Action>) {

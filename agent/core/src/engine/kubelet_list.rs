@@ -23,7 +23,6 @@ impl Engine {
                 tracked.linger.unlisted(self.kubelet_poll.last_sent());
             } else {
                 tracked.set_spec(spec);
-                tracked.listed = self.kubelet_poll.last_sent();
                 tracked.runs.end_reported(now);
                 if let Some(spec) = &tracked.spec {
                     tracked

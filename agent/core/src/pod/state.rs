@@ -2,7 +2,7 @@
 
 pub(crate) mod runs;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use self::runs::Runs;
 use crate::{
@@ -25,10 +25,6 @@ use crate::{
     worker::Trouble,
 };
 
-/// How long a signal waits for the kubelet's list after the end of the last app. Without the kubelet or the API server no pod is
-/// deleted either, as a rule.
-const DELETION_LISTED: Duration = Duration::from_secs(10);
-
 #[derive(Debug, Clone)]
 pub(crate) struct Tracked {
     pub(crate) uid: PodUid,
@@ -37,8 +33,6 @@ pub(crate) struct Tracked {
     pub(crate) leaving: bool,
     /// The kubelet's last listing.
     pub(crate) spec: Option<Arc<Pod>>,
-    /// When the list with that listing was requested.
-    pub(crate) listed: Option<Timestamp>,
     pub(crate) plan: Option<Arc<Plan>>,
     pub(crate) plan_outdated: bool,
     /// Answers of the kubelet in a row that did not contain what the engine needs.
@@ -63,7 +57,6 @@ impl Tracked {
             present: false,
             leaving: false,
             spec: None,
-            listed: None,
             plan: None,
             plan_outdated: true,
             unhelpful_answers: 0,
@@ -131,10 +124,6 @@ impl Tracked {
             modes,
             config: Arc::clone(config),
             unhelpful_answers: self.unhelpful_answers,
-            awaits_deletion: last_app_end
-                .filter(|at| self.listed < Some(*at))
-                .map(|at| at + DELETION_LISTED)
-                .filter(|until| *until > now),
             now,
         })
     }

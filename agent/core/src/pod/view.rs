@@ -23,8 +23,6 @@ pub(crate) struct PodView {
     pub(crate) config: Arc<Config>,
     /// Answers of the kubelet in a row that did not contain what the engine needs.
     pub(crate) unhelpful_answers: u32,
-    /// Until when a list is awaited that shows a deletion which ended the last app; None if it is known.
-    pub(crate) awaits_deletion: Option<Timestamp>,
     pub(crate) now: Timestamp,
 }
 

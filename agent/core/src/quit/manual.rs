@@ -56,9 +56,6 @@ impl Termination<'_> {
                     first_denied.get_or_insert(why);
                     continue;
                 }
-                Permission::Unknown if !policy.is_deletion_known => {
-                    Some("after the kubelet's next list, unless the pod is being deleted".to_owned())
-                }
                 Permission::Unknown => Some(
                     "only if an app ended with another code than 0, which usher requests from the kubelet"
                         .to_owned(),

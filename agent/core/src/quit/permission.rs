@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Permission {
     Granted,
-    /// It depends on what the kubelet has not reported yet: an exit code, or whether it stops the pod.
+    /// It depends on an exit code that is not known yet.
     Unknown,
     Denied(GaveUp),
 }
@@ -25,9 +25,6 @@ pub(crate) struct StepPolicy<'plan> {
     pub(crate) sidecar: &'plan Sidecar,
     /// Whether an app container failed; None while an exit code is unknown.
     pub(crate) app_failed: Option<bool>,
-    /// Whether the kubelet would have listed a deletion that ended the apps. The sidecars have their stop signals then, and many
-    /// programs exit with an error at a second one.
-    pub(crate) is_deletion_known: bool,
     /// An operator forces the request: every step is permitted.
     pub(crate) force: bool,
     /// The pod's configuration accepts a step that makes the pod fail.
@@ -41,15 +38,6 @@ impl StepPolicy<'_> {
         if self.force {
             return Permission::Granted;
         }
-        let permission = self.permission_of_result(step);
-        let is_signal = matches!(step.step, Step::Signal { .. });
-        if is_signal && !self.is_deletion_known && permission == Permission::Granted {
-            return Permission::Unknown;
-        }
-        permission
-    }
-
-    fn permission_of_result(self, step: &LadderStep) -> Permission {
         if step.purpose == Purpose::Drain {
             return self.permission_to_drain();
         }

@@ -242,7 +242,6 @@ impl Termination<'_> {
         StepPolicy {
             sidecar,
             app_failed,
-            is_deletion_known: self.view.awaits_deletion.is_none(),
             force: self.force,
             may_spoil: self.view.plan.tuning.spoil,
         }

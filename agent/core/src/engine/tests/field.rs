@@ -33,7 +33,6 @@ fn requests(case: &str, apps: &[&str], sidecars: &[&str]) -> Vec<String> {
     for app in apps {
         stage.exit(app, 0);
     }
-    stage.list();
     let mut requests = Vec::new();
     for sidecar in sidecars {
         requests.extend(
@@ -236,7 +235,6 @@ fn signal_waits_for_the_start_of_a_created_container() {
 fn next_stage_follows_at_once_when_no_step_is_left() {
     let mut stage = running("Azure Workload Identity");
     stage.exit("r0", 0);
-    stage.list();
     stage.outcome("r1", Outcome::Signalled);
     stage.take();
     stage.pass(Duration::from_secs(31));

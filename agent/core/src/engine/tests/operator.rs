@@ -317,7 +317,6 @@ fn request_ends_when_the_apps_restart() {
         whole_pod: true,
     });
     let mut stage = finished(Mode::Observe, spec);
-    stage.list();
     let output = taken(stage.order(QUIT));
     let order: Vec<&str> = output
         .steps

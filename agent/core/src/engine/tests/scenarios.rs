@@ -197,25 +197,6 @@ fn invalid_annotations_of_other_capabilities_are_reported() {
     assert_eq!(stage.take(), ["invalid-annotation"]);
 }
 
-/// A signal waits for the list that shows a deletion, but not without end.
-#[test]
-fn signal_does_not_need_the_kubelet() {
-    let mut spec = pod(RestartPolicy::Never, &["app", "shipper"]);
-    let named = ("usher.dev/sidecars".to_owned(), "shipper".to_owned());
-    spec.annotations.extend([named]);
-    let mut stage = Stage::new(Mode::Enforce, spec);
-    stage.run_all();
-    stage.now = stage.now + Duration::from_secs(1);
-    stage.exit("a", 0);
-    assert_eq!(stage.take(), ["pod-finished"]);
-    stage.now = stage.now + Duration::from_secs(9);
-    stage.send(Event::Timer);
-    assert_eq!(stage.take(), [""; 0]);
-    stage.now = stage.now + Duration::from_secs(1);
-    stage.send(Event::Timer);
-    assert_eq!(stage.take(), ["s SIGTERM"]);
-}
-
 #[test]
 fn a_pod_that_disappears_is_forgotten() {
     let mut stage = never();

@@ -131,13 +131,13 @@ fn pods_with_and_without_sidecars() {
         row(
             "the annotation names one",
             "Never app helper usher.dev/sidecars=helper",
-            "all ; app!0 list",
+            "all ; app!0",
             &["pod-finished: still running: helper", "helper.0 SIGTERM"],
         ),
         row(
             "the annotation names a step, and SIGTERM follows",
             "Never app helper usher.dev/sidecars=helper=POST_:9091/quit",
-            "all ; app!0 helper>404 list helper>signalled helper!0",
+            "all ; app!0 helper>404 helper>signalled helper!0",
             &[
                 "pod-finished: still running: helper",
                 "helper.0 POST :9091/quit",
@@ -150,7 +150,7 @@ fn pods_with_and_without_sidecars() {
         row(
             "the annotation says that a known sidecar is the app",
             "Never app logs usher.dev/sidecars=logs=app,app=SIGINT",
-            "all ; logs!0 list",
+            "all ; logs!0",
             &["pod-finished: still running: app", "app.0 SIGINT"],
         ),
         row(

@@ -29,15 +29,6 @@ fn ended_as_a_whole() {
             &[DELETING],
         ),
         row(
-            "deleted, as the list after the end shows: no second signal",
-            "Never app logs",
-            "all 10s marked ; app!0 1m",
-            &[
-                "pod-finished: every app container ended for good; still running: logs",
-                DELETING,
-            ],
-        ),
-        row(
             "deleted under OnFailure: what would come back does not matter",
             "OnFailure app istio-proxy",
             "all deleting ; app!TERM 1m",

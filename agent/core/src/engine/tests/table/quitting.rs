@@ -16,7 +16,7 @@ fn one_stage_after_the_other() {
         row(
             "helper, logs, mesh",
             "Never app istio-proxy logs daprd",
-            "all ; app!0 list daprd>accepted daprd!0 logs>signalled logs!0",
+            "all ; app!0 daprd>accepted daprd!0 logs>signalled logs!0",
             &[
                 ALL_LEFT,
                 DAPR,
@@ -31,7 +31,7 @@ fn one_stage_after_the_other() {
         row(
             "its answer is late, and it ends",
             "Never app daprd",
-            "all ; app!0 list daprd>late daprd!0 daprd>over",
+            "all ; app!0 daprd>late daprd!0 daprd>over",
             &[
                 "pod-finished: still running: daprd",
                 DAPR,
@@ -43,11 +43,11 @@ fn one_stage_after_the_other() {
         row(
             "two of a stage at once",
             "Never app sql daprd istio-proxy",
-            "all ; app!3 list",
+            "all ; app!3",
             &[
                 "pod-finished: still running: sql, daprd, istio-proxy",
-                DAPR,
                 "sql.0 SIGTERM",
+                DAPR,
             ],
         ),
         row(
@@ -98,7 +98,7 @@ fn one_stage_after_the_other() {
         row(
             "a sidecar that was named is a helper",
             "Never app istio-proxy tool usher.dev/sidecars=tool",
-            "all ; app!0 list",
+            "all ; app!0",
             &[
                 "pod-finished: still running: istio-proxy, tool",
                 "tool.0 SIGTERM",

@@ -22,7 +22,7 @@ fn steps_that_would_fail_the_pod() {
         row(
             "the app failed: it spoils nothing",
             "Never app sql",
-            "all ; app!3 list sql>signalled sql!TERM",
+            "all ; app!3 sql>signalled sql!TERM",
             &[
                 SQL_LEFT,
                 "sql.0 SIGTERM",
@@ -33,13 +33,13 @@ fn steps_that_would_fail_the_pod() {
         row(
             "one of two apps failed",
             "Never app job sql",
-            "all app!3 ; job!0 list",
+            "all app!3 ; job!0",
             &[SQL_LEFT, "sql.0 SIGTERM"],
         ),
         row(
             "its author allows it",
             "Never app sql usher.dev/spoil=true",
-            "all ; app!0 list sql>signalled",
+            "all ; app!0 sql>signalled",
             &[SQL_LEFT, "sql.0 SIGTERM", KNOWN],
         ),
         row(
@@ -57,7 +57,7 @@ fn steps_that_would_fail_the_pod() {
         row(
             "a policy of its own keeps it down",
             "OnFailure app:Never sql:Never",
-            "all ; app!3 list",
+            "all ; app!3",
             &[SQL_LEFT, "sql.0 SIGTERM"],
         ),
         row(
@@ -144,7 +144,7 @@ fn steps_that_would_fail_the_pod() {
             row(
                 "SIGKILL is allowed, and spoils as a last resort",
                 "Never app sql",
-                "config all ; app!0 list sql>signalled sql!KILL",
+                "config all ; app!0 sql>signalled sql!KILL",
                 &[
                     SQL_LEFT,
                     "sql.0 SIGKILL",

@@ -95,7 +95,7 @@ fn before_and_after_a_step() {
         row(
             "drained beside a step that spoils",
             "Never app logs usher.dev/drain=5s",
-            "all ; app!0 list",
+            "all ; app!0",
             &["pod-finished: still running: logs", "logs.0 SIGTERM"],
         ),
         row(
@@ -152,13 +152,13 @@ fn before_and_after_a_step() {
         row(
             "a signal is given half a minute",
             "Never app logs",
-            "all app!0 list logs>signalled ; 29s",
+            "all app!0 logs>signalled ; 29s",
             &[],
         ),
         row(
             "a signal fails",
             "Never app logs",
-            "all app!0 list logs>signalled ; 30s",
+            "all app!0 logs>signalled ; 30s",
             &[
                 "logs step-failed: no step is left",
                 "logs gave-up: delete the pod",
@@ -167,13 +167,13 @@ fn before_and_after_a_step() {
         row(
             "hostNetwork: loopback is not the pod's",
             "Never app istio-proxy host usher.dev/drain=5s",
-            "all ; app!0 list",
+            "all ; app!0",
             &[FINISHED, "istio-proxy.0 SIGTERM"],
         ),
         row(
             "hostNetwork: not even by annotation",
             "Never app tool host usher.dev/sidecars=tool=POST_:9091/quit",
-            "all ; app!0 list",
+            "all ; app!0",
             &["pod-finished: still running: tool", "tool.0 SIGTERM"],
         ),
     ]);
