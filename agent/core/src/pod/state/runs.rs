@@ -97,10 +97,9 @@ impl Runs {
             let Some(id) = status.id.as_ref() else {
                 continue;
             };
-            let is_failed = |run: &Run| run.lives() && !run.executed;
-            if matches!(status.state, Reported::Terminated(_))
-                && self.runs.get(id).is_some_and(|run| is_failed(run))
-            {
+            let run = self.runs.get(id);
+            let never_ran = run.is_some_and(|run| run.lives() && !run.executed);
+            if never_ran && matches!(status.state, Reported::Terminated(_)) {
                 self.exited(id, now);
             }
         }
