@@ -4,8 +4,16 @@ mod shell;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+use serde_saphyr::{budget, options};
+
 use super::Version;
 use crate::pod::spec::{Container, Pod};
+
+/// Longest document of a pod that is parsed, in bytes. That of Istio's injector has less than 3 KiB.
+const LONGEST_DOCUMENT: usize = 16 * 1024;
+/// Most scalars, lists and maps of such a document.
+const MOST_NODES: usize = 4096;
 
 /// One container of one pod.
 #[derive(Debug, Clone, Copy)]
@@ -105,13 +113,21 @@ fn value_at<'pod>(place: &str, text: impl Fn(&str) -> Option<&'pod str>) -> Opti
     let Some((name, pointer)) = place.split_once('#') else {
         return text(place).map(Cow::Borrowed);
     };
-    // JSON is YAML.
-    let document: serde_json::Value = serde_saphyr::from_str(text(name)?).ok()?;
-    let value = match document.pointer(pointer)? {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
+    let document = text(name).filter(|text| text.len() <= LONGEST_DOCUMENT)?;
+    let value = match parse(document)?.pointer(pointer)? {
+        Value::String(text) => text.clone(),
+        scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
     Some(Cow::Owned(value))
+}
+
+/// Parses YAML, of which JSON is a part. A pod's owner writes the text, and aliases multiply its size.
+fn parse(document: &str) -> Option<Value> {
+    let options = options! {
+        budget: budget! { max_aliases: 0, max_anchors: 0, max_nodes: MOST_NODES },
+    };
+    serde_saphyr::from_str_with_options(document, options).ok()
 }
 
 /// The value of a parameter of a word: `instance?port=5432&x=1`.
@@ -133,4 +149,57 @@ fn flag<'word>(word: &'word str, name: &str) -> Option<Option<&'word str>> {
         return Some(None);
     }
     rest.strip_prefix('=').map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status_port(document: &str) -> Option<String> {
+        let value = value_at("CONFIG#/statusPort", |_name| Some(document))?;
+        Some(value.into_owned())
+    }
+
+    #[test]
+    fn only_scalars_are_values() {
+        let table = [
+            ("statusPort: 15021", Some("15021")),
+            ("{\"statusPort\": \"15021\"}", Some("15021")),
+            ("statusPort: true", Some("true")),
+            ("statusPort:", None),
+            ("statusPort: [1]", None),
+            ("statusPort: {a: 1}", None),
+            ("another: 1", None),
+            ("{", None),
+        ];
+        for (document, expected) in table {
+            assert_eq!(status_port(document).as_deref(), expected, "{document}");
+        }
+    }
+
+    /// 5 KiB that are 48 MiB with their aliases expanded.
+    #[test]
+    fn a_document_that_grows_is_not_read() {
+        let scalar = "x".repeat(4800);
+        let tens = |name: &str| [name; 10].join(", ");
+        let document = format!(
+            "s: &s {scalar}\na: &a [{}]\nb: &b [{}]\nc: &c [{}]\nd: [{}]\nstatusPort: 1",
+            tens("*s"),
+            tens("*a"),
+            tens("*b"),
+            tens("*c")
+        );
+        assert!(document.len() < 6 * 1024);
+        assert_eq!(parse(&document), None);
+        assert_eq!(status_port(&document), None);
+        // The same without aliases is read.
+        assert_eq!(
+            status_port(&format!("s: {scalar}\nstatusPort: 1")).as_deref(),
+            Some("1")
+        );
+        let wide = format!("s: [{}]\nstatusPort: 1", vec!["1"; MOST_NODES].join(","));
+        assert_eq!(status_port(&wide), None);
+        let long = format!("s: {}\nstatusPort: 1", "x".repeat(LONGEST_DOCUMENT));
+        assert_eq!(status_port(&long), None);
+    }
 }
