@@ -1,6 +1,6 @@
 //! Finds the init process of a container. A new cgroup contains the runtime's own processes first.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::yield_now;
 use usher_core::{
@@ -21,9 +21,9 @@ const STAGES: Duration = Duration::from_secs(180);
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
 /// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Number of processes that are read without a pause. It takes about 2 ms, in which the thread does nothing else. A
-/// container may have tens of thousands of processes.
-const AT_ONCE: usize = 64;
+/// How long processes are read without a pause, in which the thread does nothing else. A container may have tens of
+/// thousands of processes, and the kernel lists up to 65,536 groups for each.
+const TURN: Duration = Duration::from_millis(2);
 
 impl Container {
     /// Finds the init process; None if the cgroup is removed first.
@@ -36,9 +36,11 @@ impl Container {
                 return Ok(None);
             };
             let mut candidates = Vec::with_capacity(pids.len());
-            for (number, pid) in pids.into_iter().enumerate() {
-                if number % AT_ONCE == AT_ONCE - 1 {
+            let mut turn = Instant::now();
+            for pid in pids {
+                if turn.elapsed() >= TURN {
                     yield_now().await;
+                    turn = Instant::now();
                 }
                 let candidate = self.proc.candidate(pid);
                 candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
