@@ -7,6 +7,7 @@ use std::{io::Write, sync::mpsc, thread, time::Duration};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use usher_core::admin::{CostReport, Document, Origin};
+use usher_inspect::text::printable::{clean, clean_document};
 
 use self::buffer::Shared;
 use super::{
@@ -88,7 +89,7 @@ pub(super) async fn run(
         count += 1;
         failed += usize::from(outcome.code != 0);
         for line in outcome.errors.lines() {
-            print_stderr(&format!("{}: {line}", outcome.node));
+            print_stderr(&clean(&format!("{}: {line}", outcome.node)));
         }
         match joined {
             Joined::Json => reports.push(report(&outcome)),
@@ -101,8 +102,7 @@ pub(super) async fn run(
     let printed = printer.join();
     printed.map_err(|_panic| Failure::new(Exit::Problem, "the output failed".to_owned()))??;
     if joined == Joined::Json {
-        let reports = Value::from(reports);
-        stdout::put(&format!("{reports:#}\n"))?;
+        stdout::put(&joined_json(reports))?;
     }
     if joined == Joined::Sum && output.show(Origin::Agent, CostReport::sum(costs)) != Exit::Success
     {
@@ -213,6 +213,12 @@ fn report(outcome: &Outcome) -> Value {
     json!({"node": outcome.node, "exitCode": outcome.code, "report": report})
 }
 
+/// One array. The agents' escapes were decoded with their JSON, so the text is escaped again.
+fn joined_json(reports: Vec<Value>) -> String {
+    let text = format!("{:#}", Value::from(reports));
+    format!("{}\n", clean_document(&text))
+}
+
 fn text(outcome: &Outcome, joined: Joined, is_first: bool) -> String {
     let node = &outcome.node;
     let output = String::from_utf8_lossy(&outcome.output);
@@ -249,6 +255,15 @@ mod tests {
         assert!(failure.text.contains("did not end within"), "{failure:?}");
         assert_eq!(within(short, async { Ok(3) }).await, Ok(3));
         assert_eq!(within(None, async { Ok(3) }).await, Ok(3));
+    }
+
+    /// The agent's escape is decoded with its JSON. Printed as it is, U+009B starts a command of the terminal.
+    #[test]
+    fn joined_json_is_escaped_for_a_terminal() {
+        let one = report(&outcome("one", 0, r#"{"image": "\u009b2J\u202e"}"#));
+        let joined = joined_json(vec![one.clone()]);
+        assert!(joined.contains(r"\u009b2J\u202e"), "{joined}");
+        assert_eq!(serde_json::from_str::<Value>(&joined).unwrap()[0], one);
     }
 
     #[test]
