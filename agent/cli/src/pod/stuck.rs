@@ -113,7 +113,10 @@ fn may_be_stuck(pod: &Pod) -> bool {
     };
     !pod.deleting
         && has(&[Role::App], ContainerState::Exited)
-        && has(&[Role::App, Role::Sidecar], ContainerState::Running)
+        && has(
+            &[Role::App, Role::Sidecar, Role::SelfEnding],
+            ContainerState::Running,
+        )
 }
 
 fn is_selected(pod: &Pod, args: &Args, global: &Global) -> bool {
@@ -181,5 +184,33 @@ impl Report for StuckPods {
             table.note(Cell::new(text, Tone::Faint));
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_may_be_stuck_if_an_app_has_ended_and_another_container_runs() {
+        let pod = |others: &[(&str, &str)], deleting: bool| {
+            let container = |(role, state): &(&str, &str)| json!({"name": role, "id": null, "role": role, "state": state});
+            let mut containers = vec![container(&("app", "exited"))];
+            containers.extend(others.iter().map(container));
+            let pod = json!({
+                "uid": "u", "namespace": "shop", "name": "pod",
+                "state": "running", "decision": null, "reason": null,
+                "deleting": deleting, "containers": containers,
+            });
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        for role in ["app", "sidecar", "self-ending"] {
+            assert!(may_be_stuck(&pod(&[(role, "running")], false)), "{role}");
+            assert!(!may_be_stuck(&pod(&[(role, "running")], true)), "{role}");
+            assert!(!may_be_stuck(&pod(&[(role, "exited")], false)), "{role}");
+        }
+        assert!(!may_be_stuck(&pod(&[("native", "running")], false)));
     }
 }
