@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
@@ -114,6 +115,23 @@ fn node_without_an_agent() {
     assert_eq!(code, Some(1), "{checks:#}");
     expect(&checks, "agent-runs", "failed", "kubectl get pods -n usher");
     expect(&checks, "agent-ready", "skipped", "");
+}
+
+/// The node's own checks are needed most when its agent hangs.
+#[test]
+fn node_whose_agent_does_not_answer() {
+    let Some(node) = enforcing() else { return };
+    let host = Host::new(&node);
+    let agent = Agent::start_with(&node, &host.flags());
+    agent.signal(Signal::SIGSTOP);
+    let (code, checks) = host.check(&node, &[]);
+    agent.signal(Signal::SIGCONT);
+    assert_eq!(code, Some(1), "{checks:#}");
+    let says = of(&checks, "agent-runs")["saw"].as_str().unwrap();
+    assert!(says.contains("no response within 5s"), "{checks:#}");
+    expect(&checks, "agent-runs", "failed", "kubectl logs -n usher");
+    expect(&checks, "remains-tables", "skipped", "");
+    expect(&checks, "kernel-release", "ok", "");
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod pod;
 
 use clap::{Args as _, FromArgMatches};
 use usher_client::{cni_args::CniArgs, install::settings::Settings, platform};
-use usher_core::admin::Origin;
 use usher_inspect::{
     check::{self, Checks, Outcome},
     text::table::Table,
@@ -108,11 +107,11 @@ impl SysdumpReport for Checks {
 
 /// Runs all probes and requests.
 pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, Failure> {
-    let has_agent = source.origin() == Origin::Agent && !args.pre;
-    let status = if has_agent {
-        Some(source.status().await?)
-    } else {
-        None
+    // Without an answer, or with that of another version, the other checks still run.
+    let status = match source.agent() {
+        _ if args.pre => None,
+        Ok(_agent) => Some(source.status().await),
+        Err(failure) => Some(Err(failure)),
     };
     let settings = Settings::from_args(&place::given_or_known(&args.cni))
         .map_err(|error| Failure::new(Exit::Usage, usher_client::error_chain::chain(&error)))?;
@@ -121,13 +120,14 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     checks.extend(check::capability::judge(&kernel::privileges(&source.node)));
     checks.extend(check::node::judge(&place::node(&source.node)));
     let platform = platform::detect(&source.node.args.kubelet.host_root);
-    let network = place::network(settings.as_ref(), status.as_ref(), platform);
+    let answer = status.as_ref().and_then(|status| status.as_ref().ok());
+    let network = place::network(settings.as_ref(), answer, platform);
     checks.extend(check::cni::judge(network.as_ref()));
     checks.extend(check::kubelet::judge(&pods.found));
     let version = ask::kubelet_version(args.node_name.as_deref()).await;
     let cluster = pods.cluster(version);
     checks.extend(check::cluster::judge(cluster.as_ref()));
-    if !args.pre {
+    if let Some(status) = status {
         let found = ask::agent(source, status, settings.as_ref()).await;
         checks.extend(check::agent::judge(&found));
     }

@@ -27,6 +27,7 @@ use usher_sys::net::netns::Netns;
 
 use crate::{
     data_source::{DataSource, node::Node},
+    failure::Failure,
     node::metrics,
 };
 
@@ -126,17 +127,18 @@ pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
 /// Queries the agent, and searches for tables without one.
 pub(super) async fn agent(
     source: &DataSource,
-    status: Option<Status>,
+    status: Result<Status, Failure>,
     settings: Option<&Settings>,
 ) -> agent::Found {
     let agent = match status {
-        Some(status) => of(source, status, settings).await,
-        None => Err(match source.agent() {
-            Err(failure) => failure.text,
-            Ok(_) => "it was not queried".to_owned(),
-        }),
+        Ok(status) => of(source, status, settings).await,
+        Err(failure) => Err(failure.text),
     };
-    let tables = tables(source, agent.is_ok()).await;
+    let tables = match &agent {
+        // The tables of an agent that runs are no remains.
+        Err(reason) if source.agent().is_ok() => Err(reason.clone()),
+        agent => tables(source, agent.is_ok()).await,
+    };
     agent::Found {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent,
