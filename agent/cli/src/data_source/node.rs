@@ -6,12 +6,18 @@ pub(crate) mod fixture;
 mod survey;
 mod target;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use usher_client::{error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock};
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::Api;
+use tokio::sync::OnceCell;
+use usher_client::{
+    api_server, error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock,
+};
 use usher_core::{
     base::id::{Pid, PodUid},
     pod::list::{PodList, Selection},
+    recipe::Version,
     settings::config::Config,
 };
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
@@ -19,6 +25,9 @@ use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
 use self::survey::Documents;
 pub(crate) use self::{survey::Survey, target::Target};
 use crate::failure::Failure;
+
+/// Timeout of the API server for the Node, of which only the kubelet's version is used.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The process in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
@@ -31,6 +40,8 @@ pub(crate) struct Node {
     shared: Option<Arc<Survey>>,
     /// The time of that survey.
     at_ms: Option<u64>,
+    /// The kubelet's version in the Node object, or that it is unavailable.
+    kubelet_version: Arc<OnceCell<Option<Version>>>,
 }
 
 impl Node {
@@ -40,7 +51,23 @@ impl Node {
             proc: ProcRoot::new(&args.proc),
             shared: None,
             at_ms: None,
+            kubelet_version: Arc::default(),
         }
+    }
+
+    /// The kubelet's version in its Node object, which is requested once: during an outage of the API server, each
+    /// explanation would otherwise wait for the timeout.
+    pub(crate) async fn kubelet_version(&self, name: &str) -> Option<Version> {
+        let query = Box::pin(async {
+            let nodes: Api<NodeObject> = Api::all(api_server::client().await.ok()?);
+            let node = nodes.get(name).await.ok()?;
+            node.status?.node_info?.kubelet_version.parse().ok()
+        });
+        let request = || async {
+            let replied = tokio::time::timeout(VERSION_TIMEOUT, query).await;
+            replied.ok().flatten()
+        };
+        *self.kubelet_version.get_or_init(request).await
     }
 
     /// Answers all requests from one survey: a sysdump reads many pods and must represent one moment.

@@ -1,10 +1,8 @@
 //! Collects the input of an explanation: from the kubelet, the agent, the API server and the kernel.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node as KubeNode;
-use kube::Api;
-use usher_client::{api_server, run_dir::namespaces};
+use usher_client::run_dir::namespaces;
 use usher_core::{
     admin::Origin,
     base::id::PodUid,
@@ -21,14 +19,11 @@ use super::{certificates, kernel};
 use crate::{
     data_source::{
         DataSource,
-        node::{Survey, Target},
+        node::{Node, Survey, Target},
     },
     failure::Failure,
     global::Exit,
 };
-
-/// Timeout of the API server for the Node, of which only the kubelet's version is used.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanation, Failure> {
     let node = &source.node;
@@ -66,7 +61,7 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
     let kept = namespaces::kept(&node.args.run_dir);
     let namespace = kept.get(&pod.namespace).cloned().unwrap_or_default();
     let seen = Seen {
-        kubelet: kubelet_version(&facts).await,
+        kubelet: kubelet_version(node, &facts).await,
         native_elsewhere: native_elsewhere(pods, &uid),
         agent: source.origin() == Origin::Agent,
         modes: modes(source, &survey).await,
@@ -197,17 +192,9 @@ async fn timeline(source: &DataSource, uid: &PodUid) -> Option<Vec<Entry>> {
 }
 
 /// The kubelet's version in its Node, if a finding depends on it and the API server replies.
-async fn kubelet_version(facts: &Facts) -> Option<Version> {
+async fn kubelet_version(node: &Node, facts: &Facts) -> Option<Version> {
     if !needs_kubelet_version(facts) || facts.node.is_empty() {
         return None;
     }
-    let query = async {
-        let nodes: Api<KubeNode> = Api::all(api_server::client().await.ok()?);
-        let node = nodes.get(&facts.node).await.ok()?;
-        node.status?.node_info?.kubelet_version.parse().ok()
-    };
-    tokio::time::timeout(VERSION_TIMEOUT, query)
-        .await
-        .ok()
-        .flatten()
+    node.kubelet_version(&facts.node).await
 }
