@@ -10,6 +10,7 @@ mod content;
 mod text;
 
 use std::{
+    fs,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
     time::Duration,
@@ -99,7 +100,12 @@ async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
         Destination::Output => archive::write(io::stdout().lock(), at_ms, collected.files()),
         Destination::File(path) => {
             let file = private_file::create(path, args.force)?;
-            archive::write(io::BufWriter::new(file), at_ms, collected.files())
+            let is_regular = file.metadata()?.is_file();
+            let written = archive::write(io::BufWriter::new(file), at_ms, collected.files());
+            if written.is_err() && is_regular {
+                drop(fs::remove_file(path));
+            }
+            written
         }
         Destination::Directory(path) => archive::write_directory(path, collected.files()),
     };
@@ -157,6 +163,9 @@ impl Destination {
             Self::File(_) => private_file::error_text(error),
             Self::Output | Self::Directory(_) => error.to_string(),
         };
-        Failure::refused(format!("cannot write {}: {why}", self.name()))
+        Failure::new(
+            Exit::Problem,
+            format!("cannot write {}: {why}", self.name()),
+        )
     }
 }
