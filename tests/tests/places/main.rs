@@ -10,6 +10,7 @@ mod entered_network;
 mod hidden;
 mod host_network;
 mod name;
+mod nested;
 mod reuse;
 mod sandbox;
 mod shared_pids;
