@@ -7,9 +7,12 @@
 {{- range (lookup "v1" "Node" "" "").items -}}
 {{- $node := . -}}
 {{- $fits := true -}}
+{{- $labels := default (dict) $node.metadata.labels -}}
 {{- range $key, $value := $selector -}}
-{{- if ne (get (default (dict) $node.metadata.labels) $key) $value }}{{ $fits = false }}{{ end -}}
+{{- if ne (get $labels $key) $value }}{{ $fits = false }}{{ end -}}
 {{- end -}}
+{{- /* On these no agent can run (values.yaml, affinity). */ -}}
+{{- if or (eq (get $labels "eks.amazonaws.com/compute-type") "fargate") (eq (get $labels "type") "virtual-kubelet") }}{{ $fits = false }}{{ end -}}
 {{- range $node.spec.taints }}{{ if eq .effect "NoExecute" }}{{ $fits = false }}{{ end }}{{ end -}}
 {{- $ready := false -}}
 {{- range (default (dict) $node.status).conditions }}{{ if and (eq .type "Ready") (eq .status "True") }}{{ $ready = true }}{{ end }}{{ end -}}
@@ -83,7 +86,7 @@ template:
       - operator: Exists
         effect: NoSchedule
     affinity:
-      {{- with $context.Values.affinity.nodeAffinity }}
+      {{- with (default (dict) $context.Values.affinity).nodeAffinity }}
       nodeAffinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
