@@ -31,6 +31,10 @@
 {{- fail (printf "the namespace %s enforces the Pod Security level %s, which admits no agent; run: kubectl label namespace %s --overwrite pod-security.kubernetes.io/enforce=privileged" .Release.Namespace $level .Release.Namespace) -}}
 {{- end -}}
 {{- end -}}
+{{- /* Empty where Helm renders without a cluster. */ -}}
+{{- if and (include "usher.node" . | fromYaml).constraints (lookup "v1" "Node" "" "") -}}
+{{- fail "preflight.enabled is not possible with platform openshift: Helm creates the SecurityContextConstraints that admit the agent after its hooks; set preflight.enabled=false, and run `helm test` after the installation" -}}
+{{- end -}}
 {{- if and (not (include "usher.nodesProxy" .)) (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
 {{- $old := list -}}
 {{- range (lookup "v1" "Node" "" "").items -}}
@@ -43,7 +47,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The spec of a Job that runs `usher check` on each node, with what the agent has. Of a dict: context, component, account, args. */}}
+{{/* The spec of a Job that runs `usher check` on each node, with what the agent has. Of a dict: context, component, account, args,
+     isBeforeInstall. */}}
 {{- define "usher.checkJob" -}}
 {{- $context := .context -}}
 {{- $nodes := include "usher.checkNodes" $context | int -}}
@@ -71,7 +76,8 @@ template:
     imagePullSecrets:
       {{- . | nindent 6 }}
     {{- end }}
-    {{- with $context.Values.priorityClassName }}
+    {{- /* A namespace may need the ResourceQuota of this chart for that class (GKE), which Helm creates after its hooks. */}}
+    {{- with and (not .isBeforeInstall) $context.Values.priorityClassName }}
     priorityClassName: {{ . }}
     {{- end }}
     hostPID: true
