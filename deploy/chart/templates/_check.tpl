@@ -69,6 +69,9 @@ template:
       {{- toYaml (merge $own (include "usher.unmeshedLabels" $context | fromYaml) $context.Values.commonLabels) | nindent 6 }}
     annotations:
       {{- include "usher.unmeshedAnnotations" $context | nindent 6 }}
+      {{- if and $context.Values.appArmorProfile (semverCompare "<1.30-0" $context.Capabilities.KubeVersion.Version) }}
+      container.apparmor.security.beta.kubernetes.io/check: {{ include "usher.appArmorAnnotation" $context.Values.appArmorProfile }}
+      {{- end }}
   spec:
     serviceAccountName: {{ .account }}
     restartPolicy: Never
