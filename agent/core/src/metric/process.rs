@@ -1,4 +1,4 @@
-//! The agent's own process, by the names that all programs use for it.
+//! The agent's main process, by the names that all programs use for it.
 
 use super::{Kind, Metric, Unit};
 
@@ -7,18 +7,20 @@ pub const CPU: Metric = Metric {
     ..Metric::counter(
         "process_cpu_seconds_total",
         &[],
-        "Processor time that the agent has used, in user and system mode",
+        "Processor time that the agent's main process has used, in user and system mode; its worker and holder processes \
+         are not included",
     )
 };
 
 pub const RESIDENT: Metric = bytes(
     "process_resident_memory_bytes",
-    "Resident memory of the agent, including shared pages",
+    "Resident memory of the agent's main process, including shared pages; its worker and holder processes are not \
+     included",
 );
 
 pub const VIRTUAL: Metric = bytes(
     "process_virtual_memory_bytes",
-    "Size of the agent's address space",
+    "Size of the address space of the agent's main process",
 );
 
 pub const OPEN_FDS: Metric = Metric::gauge(
