@@ -202,7 +202,7 @@ impl EventPublisher {
                 why,
                 ..
             }) => {
-                self.metrics.events.inc(&EventResult::Dropped);
+                self.metrics.events.inc(&EventResult::Gone);
                 tracing::debug!(error = why, "dropped an Event about an object that is gone");
             }
             Err(post::Error { why, .. }) => {
@@ -259,5 +259,32 @@ mod tests {
         let counted = "usher_events_total{result=\"dropped\"} 7";
         assert!(text.contains(counted), "{text}");
         EventSender::disabled("node-1").send_node(&NodeCondition::StartHolderFailed);
+    }
+
+    #[test]
+    fn event_of_a_deleted_namespace_is_not_dropped() {
+        let (_sender, mut publisher) = EventPublisher::new("node-1", Arc::new(Metrics::new()));
+        let gone = Err(post::Error {
+            result: ApiResult::Gone,
+            why: "status 404".to_owned(),
+            is_refusal: false,
+        });
+        let event = ApiRequest {
+            create: true,
+            namespace: "shop".to_owned(),
+            name: "job.1".to_owned(),
+            body: serde_json::Value::Null,
+        };
+        publisher.report(&gone, &event);
+        publisher.count();
+        let text = publisher
+            .metrics
+            .text(crate::telemetry::metrics::Format::OpenMetrics);
+        for counted in [
+            "usher_events_total{result=\"gone\"} 1",
+            "usher_events_total{result=\"dropped\"} 0",
+        ] {
+            assert!(text.contains(counted), "{text}");
+        }
     }
 }

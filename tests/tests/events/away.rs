@@ -100,8 +100,8 @@ fn events_of_deleted_objects_and_rejected_events_are_dropped() {
     let namespace = pod.name().split('/').next().unwrap().to_owned();
     server.delete_namespace(&namespace);
     pod.finish("app", 0);
-    let dropped = "result=\"dropped\"";
-    agent.wait_metric("usher_events_total", dropped, |count| count > 0.5);
+    let gone = "result=\"gone\"";
+    agent.wait_metric("usher_events_total", gone, |count| count > 0.5);
     server.trouble(&[Trouble::Status(403, None)]);
     finish(&node, &agent, &["forbidden"]);
     let failed = "result=\"failed\"";

@@ -5,8 +5,9 @@ use super::{Label, Metric, value::EventResult};
 pub const EVENTS: Metric = Metric::counter(
     "usher_events_total",
     &[Label::of::<EventResult>("result")],
-    "Kubernetes Events, by result; `dropped`: the queue was full, or the regarded object is gone; `failed`: the API \
-     server rejected them; Events without permission stay queued and count at each attempt",
+    "Kubernetes Events, by result; `dropped`: the queue was full; `gone`: the namespace of the regarded object, or the \
+     Event itself, is gone; `failed`: the API server rejected them; Events without permission stay queued and count at \
+     each attempt",
 );
 
 pub const QUEUED: Metric =

@@ -28,8 +28,10 @@ where
 #[strum(serialize_all = "kebab-case")]
 pub enum EventResult {
     Sent,
-    /// The queue was full, or the object that the Event regards is gone.
+    /// The queue was full.
     Dropped,
+    /// The Event, or the namespace of the object that it regards, is gone.
+    Gone,
     /// The API server rejected it.
     Failed,
 }
