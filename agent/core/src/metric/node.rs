@@ -18,7 +18,8 @@ pub const BUILD_INFO: Metric = Metric::gauge(
 pub const READY: Metric = Metric::gauge(
     "usher_ready",
     &[],
-    "1 when the agent is ready: the kubelet has listed its pods and the Node's annotations are known",
+    "1 when the agent is ready: the kubelet has listed its pods, the Node's annotations are known, and the CNI plugin is \
+     as the Node's mode needs it",
 );
 
 pub const MODE: Metric = Metric::gauge(
