@@ -221,13 +221,13 @@ pub fn diagnose(case: &Case<'_>) -> Vec<Finding> {
         Vec::from_iter(deletion::find(case)),
     ]
     .concat();
-    fold(&mut findings);
+    fold(case, &mut findings);
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
 /// Removes findings that another finding causes, and adds their evidence to that one.
-fn fold(findings: &mut Vec<Finding>) {
+fn fold(case: &Case<'_>, findings: &mut Vec<Finding>) {
     for (cause, effect) in [
         (Id::HoldLost, Id::StartedBeforeProxy),
         (Id::QuitEndpointOff, Id::SidecarStays),
@@ -238,15 +238,31 @@ fn fold(findings: &mut Vec<Finding>) {
         (Id::SidecarNotRunning, Id::StartedBeforeProxy),
         (Id::SidecarEnded, Id::StartedBeforeProxy),
     ] {
-        let is_cause = |one: &Finding| one.id == cause && one.severity.is_trouble();
-        if !findings.iter().any(is_cause) {
-            continue;
+        let is_cause = |one: &Finding, of: &Finding| one.id == cause && causes(case, one, of);
+        let all = findings.clone();
+        let is_effect =
+            |one: &mut Finding| one.id == effect && all.iter().any(|other| is_cause(other, one));
+        let effects: Vec<Finding> = findings.extract_if(.., is_effect).collect();
+        for one in effects {
+            let cause = findings.iter_mut().find(|other| is_cause(other, &one));
+            if let Some(cause) = cause {
+                cause.evidence.extend(one.evidence);
+            }
         }
-        let effects: Vec<Finding> = findings.extract_if(.., |one| one.id == effect).collect();
-        if let Some(cause) = findings.iter_mut().find(|one| one.id == cause) {
-            let evidence = effects.into_iter().flat_map(|one| one.evidence);
-            cause.evidence.extend(evidence);
+    }
+}
+
+/// Whether a finding is about the containers of its effect, and severe enough to cause it.
+fn causes(case: &Case<'_>, cause: &Finding, effect: &Finding) -> bool {
+    match effect.id {
+        // An app starts too early because of another container.
+        Id::StartedBeforeProxy => cause.severity.is_trouble(),
+        Id::SidecarStays => {
+            let name = cause.container.as_deref();
+            cause.severity == Severity::Error
+                && name.is_some_and(|name| stays::staying(case).contains(&name))
         }
+        _ => cause.severity.is_trouble() && cause.container == effect.container,
     }
 }
 

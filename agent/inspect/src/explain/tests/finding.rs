@@ -4,6 +4,7 @@ mod certificate;
 mod decided;
 mod early_start;
 mod end;
+mod fold;
 mod mesh;
 mod native;
 mod own_hold;

@@ -74,17 +74,24 @@ fn gave_up(case: &Case<'_>) -> bool {
         .is_some()
 }
 
+/// The containers that keep the finished pod: one that should have ended by itself, or else its sidecars.
+pub(in crate::explain) fn staying<'pod>(case: &Case<'pod>) -> Vec<&'pod str> {
+    let mut containers = case.facts.containers.iter();
+    match containers.find(|container| outlives(case, container)) {
+        Some(container) => vec![&container.name],
+        None => names(case.running_sidecars().filter(|one| stays(case, one))),
+    }
+}
+
 pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let finished = case.finished_ms()?;
-    let mut containers = case.facts.containers.iter();
-    if let Some(container) = containers.find(|container| outlives(case, container)) {
+    let names = staying(case);
+    let first = names.first()?;
+    if let Some(container) = case.facts.container(first)
+        && case.plan.ends_by_itself(first)
+    {
         return Some(self_ending(case, container, finished));
     }
-    let names = names(
-        case.running_sidecars()
-            .filter(|container| stays(case, container)),
-    );
-    let first = names.first()?;
     let problem = format!(
         "every app ended {} and {} still runs, so the pod does not finish",
         case.ago(finished),
