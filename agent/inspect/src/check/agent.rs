@@ -189,21 +189,25 @@ fn modes(modes: &[(&'static str, Mode, Option<Duration>)], limit: Option<Limit>)
         .collect();
     let shown = shown.join(", ");
     if let Some(limit) = limit {
-        let fix = match limit {
-            Limit::InvalidConfiguration => "usher config, and correct the ConfigMap",
-            Limit::UnknownHost => {
-                "give the agent's pod hostPID: true, hostNetwork: true and the capability SYS_PTRACE, as the chart does"
-            }
-            Limit::UnknownNode => {
-                "kubectl auth can-i get nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server"
-            }
-        };
         let saw = format!("{shown}, although enforce is set: {}", <&str>::from(limit));
-        MODES.failed(saw, fix)
+        MODES.failed(saw, limit_fix(limit))
     } else if modes.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
         MODES.ok(shown)
     } else {
         MODES.warning(shown, "kubectl annotate node NODE usher.dev/mode=enforce --overwrite, once its decisions are what you want")
+    }
+}
+
+/// What ends a limit of the modes.
+pub(crate) const fn limit_fix(limit: Limit) -> &'static str {
+    match limit {
+        Limit::InvalidConfiguration => "usher config, and correct the ConfigMap",
+        Limit::UnknownHost => {
+            "give the agent's pod hostPID: true, hostNetwork: true and the capability SYS_PTRACE, as the chart does"
+        }
+        Limit::UnknownNode => {
+            "kubectl auth can-i get nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server"
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use usher_core::{
         spec::Pod,
     },
     recipe::Version,
-    settings::{annotation, config::Config, overrides::NamespaceValues},
+    settings::{annotation, config::Config, mode::Limit, overrides::NamespaceValues},
 };
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
     facts::{Container, Ended, Facts, State, non_empty},
     seen::{Process, Seen},
 };
+use crate::check::agent::limit_fix;
 
 /// The name that Istio gives its proxy. Only a container with this name marks a pod as part of an Istio mesh.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
@@ -175,10 +176,22 @@ impl<'pod> Case<'pod> {
         span(self.seen.now_ms.saturating_sub(at_ms))
     }
 
-    /// The command that switches a capability on for the node.
+    /// The command that switches a capability on for the node, or what ends the limit of its modes.
     pub(super) fn enforce(&self, key: &str) -> String {
-        let node = self.node();
-        format!("kubectl annotate node {node} {key}=enforce --overwrite")
+        match self.limit() {
+            Some(limit) => limit_fix(limit).to_owned(),
+            None => format!(
+                "kubectl annotate node {} {key}=enforce --overwrite",
+                self.node()
+            ),
+        }
+    }
+
+    /// Why an annotation of the Node would not switch a capability on.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        let modes = self.seen.modes.as_ref()?;
+        let unread = modes.is_node_unread.then_some(Limit::UnknownNode);
+        modes.limit.or(unread)
     }
 
     pub(super) fn logs(&self, container: &str) -> String {

@@ -205,8 +205,13 @@ fn member(case: &Case<'_>, container: &Container) -> Member {
 
 fn modes(case: &Case<'_>) -> Vec<String> {
     let Some(modes) = &case.seen.modes else {
-        return vec!["unknown: no agent replies, and its run directory has no record".to_owned()];
+        let unknown = match case.seen.agent {
+            true => "unknown: the agent does not report them",
+            false => "unknown: no agent replies, and its run directory has no record",
+        };
+        return vec![unknown.to_owned()];
     };
+    let unread = "the agent has not read the Node since it started";
     let no_quit = case.opted_out_of_quit();
     let linger = match case.plan.tuning.linger {
         LingerKind::Unset => None,
@@ -235,8 +240,9 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     });
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [
-        Some(format!("quit: {} ({})", modes.quit, modes.quit_source)),
+        Some(modes.quit_text()),
         Some(format!("hold: {} ({})", modes.hold, modes.hold_source)),
+        modes.is_node_unread.then(|| unread.to_owned()),
         no_quit.map(|place| format!("quit: false ({place})")),
         no_hold.map(|place| format!("hold: false ({place})")),
         linger,

@@ -8,7 +8,7 @@ use usher_core::{
     decision::timeline::Entry,
     node::{network::Network, socket::Socket},
     recipe::Version,
-    settings::mode::Mode,
+    settings::mode::{Limit, Mode},
 };
 
 use super::certificate::Certificate;
@@ -53,6 +53,17 @@ pub struct SeenModes {
     pub hold_source: String,
     pub linger: Mode,
     pub linger_source: String,
+    /// Why the agent only observes although a capability is set to enforce.
+    pub limit: Option<Limit>,
+    /// Whether the agent has not read the Node since it started. Then the last known values apply, or the defaults.
+    pub is_node_unread: bool,
+}
+
+impl SeenModes {
+    /// The mode of quit and its source, for people.
+    pub(super) fn quit_text(&self) -> String {
+        format!("quit: {} ({})", self.quit, self.quit_source)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -164,17 +164,19 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
 async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
     if source.origin() == Origin::Agent {
         let modes = source.status().await.ok()?.modes;
-        let seen = SeenModes {
+        return Some(SeenModes {
             quit: modes.quit.parse().ok()?,
             quit_source: modes.quit_source.unwrap_or_default(),
             hold: modes.hold.parse().ok()?,
             hold_source: modes.hold_source.unwrap_or_default(),
             linger: modes.linger.parse().unwrap_or_default(),
             linger_source: modes.linger_source.unwrap_or_default(),
-        };
-        return modes.known.then_some(seen);
+            limit: modes.limit,
+            is_node_unread: !modes.known,
+        });
     }
     let modes = survey.modes.as_ref()?;
+    let settings = [&modes.quit, &modes.hold, &modes.linger];
     Some(SeenModes {
         quit: modes.quit.mode,
         quit_source: modes.quit.origin(),
@@ -182,6 +184,8 @@ async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
         hold_source: modes.hold.origin(),
         linger: modes.linger.mode,
         linger_source: modes.linger.origin(),
+        limit: settings.into_iter().find_map(|setting| setting.limit),
+        is_node_unread: false,
     })
 }
 

@@ -47,6 +47,7 @@ fn modes_name_their_source() {
         hold_source: "annotation usher.dev/hold of the Node".to_owned(),
         linger: Mode::Observe,
         linger_source: "default".to_owned(),
+        ..SeenModes::default()
     });
     let node = [
         "quit: enforce (mode in the configuration)",
@@ -76,6 +77,30 @@ fn modes_name_their_source() {
     assert_eq!(
         unknown.explain().modes,
         ["unknown: no agent replies, and its run directory has no record"]
+    );
+    unknown.seen.agent = true;
+    assert_eq!(
+        unknown.explain().modes,
+        ["unknown: the agent does not report them"]
+    );
+}
+
+#[test]
+fn unread_node_is_named_with_the_modes() {
+    let mut scenario = healthy();
+    scenario.seen.modes = Some(SeenModes {
+        quit_source: "default".to_owned(),
+        hold_source: "default".to_owned(),
+        is_node_unread: true,
+        ..SeenModes::default()
+    });
+    assert_eq!(
+        scenario.explain().modes,
+        [
+            "quit: observe (default)",
+            "hold: observe (default)",
+            "the agent has not read the Node since it started"
+        ]
     );
 }
 

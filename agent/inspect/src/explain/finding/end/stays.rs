@@ -11,6 +11,7 @@ use crate::explain::{
     Case,
     case::{millis, names},
     facts::Container,
+    seen::SeenModes,
 };
 
 /// A sidecar may take this much longer than its steps.
@@ -159,7 +160,8 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
             delete,
         );
     }
-    match case.seen.modes.as_ref().map(|modes| modes.quit) {
+    let modes = case.seen.modes.as_ref();
+    match modes.map(|modes| modes.quit) {
         Some(Mode::Enforce) if !case.seen.agent => finding.fix(
             "The usher agent does not reply on this node: check that it runs.",
             "kubectl -n usher get pods -o wide",
@@ -168,17 +170,19 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
             format!("Find why {sidecar} does not end: its log."),
             case.logs(sidecar),
         ),
-        mode => {
-            let says = mode.map_or("unknown".to_owned(), |mode| mode.to_string());
+        _ => {
+            let source = format!("mode of node {}", case.node());
+            let says = modes.map_or("quit: unknown".to_owned(), SeenModes::quit_text);
+            let remedy = match case.limit() {
+                Some(limit) => {
+                    let limit = <&str>::from(limit);
+                    format!("Correct why usher only observes on this node: {limit}.")
+                }
+                None => "Enable usher to terminate the sidecar on this node.".to_owned(),
+            };
             finding
-                .because(
-                    format!("mode of node {}", case.node()),
-                    format!("quit: {says}"),
-                )
-                .fix(
-                    "Enable usher to terminate the sidecar on this node.",
-                    case.enforce(annotation::QUIT),
-                )
+                .because(source, says)
+                .fix(remedy, case.enforce(annotation::QUIT))
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The time that a sidecar may take to end, and the advice after it.
 
 use serde_json::json;
+use usher_core::settings::mode::Limit;
 
 use super::{Id, Mode, Scenario, healthy, pods::QUIT_ACCEPTED, troubles};
+use crate::explain::SeenModes;
 
 /// A pod whose app ended this many seconds ago.
 fn done(ago: u64) -> Scenario {
@@ -61,5 +63,44 @@ fn advice_depends_on_the_possible_terminator() {
             "every app ended 30 s ago and istio-proxy still runs, so the pod does not finish"
         );
         assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
+    }
+}
+
+/// The annotation is set already, or would not be read.
+#[test]
+fn limited_agent_is_corrected_instead_of_annotated() {
+    let limited = |quit_source: &str, limit, is_node_unread| {
+        let mut scenario = done(30);
+        scenario.seen.agent = true;
+        scenario.seen.modes = Some(SeenModes {
+            quit_source: quit_source.to_owned(),
+            limit,
+            is_node_unread,
+            ..SeenModes::default()
+        });
+        scenario
+    };
+    let invalid =
+        "annotation usher.dev/quit of the Node sets enforce, but the configuration is invalid";
+    let no_node = "mode in the configuration sets enforce, but the Node has not been read";
+    #[rustfmt::skip]
+    let table = [
+        (invalid, Some(Limit::InvalidConfiguration), false, "the configuration is invalid", "usher config"),
+        (invalid, Some(Limit::InvalidConfiguration), true, "the configuration is invalid", "usher config"),
+        ("default", Some(Limit::UnknownHost), false, "the host's network namespace is unknown", "hostPID: true"),
+        (no_node, Some(Limit::UnknownNode), true, "the Node has not been read", "kubectl auth can-i get nodes"),
+        ("default", None, true, "the Node has not been read", "kubectl auth can-i get nodes"),
+    ];
+    for (source, limit, is_node_unread, cause, how) in table {
+        let explanation = limited(source, limit, is_node_unread).explain();
+        let finding = &explanation.findings[0];
+        assert_eq!(finding.id, Id::SidecarStays);
+        let mode = finding.evidence.last().unwrap();
+        assert_eq!(mode.says, format!("quit: observe ({source})"));
+        let remedy = format!("Correct why usher only observes on this node: {cause}.");
+        assert_eq!(finding.remedy, remedy);
+        assert!(finding.how.contains(how), "{finding:?}");
+        let text = serde_json::to_string(&explanation).unwrap();
+        assert!(!text.contains("kubectl annotate node"), "{text}");
     }
 }
