@@ -28,6 +28,7 @@ pub struct Facts {
     pub created_ms: Option<u64>,
     /// When the kubelet accepted the pod.
     pub started_ms: Option<u64>,
+    /// When the deletion was requested.
     pub deletion_ms: Option<u64>,
     /// Counted from the pod's start.
     pub active_deadline: Option<Duration>,
@@ -68,7 +69,7 @@ impl Facts {
             reason: text(&status["reason"]),
             created_ms: time(&metadata["creationTimestamp"]),
             started_ms: time(&status["startTime"]),
-            deletion_ms: time(&metadata["deletionTimestamp"]),
+            deletion_ms: deletion_ms(metadata),
             active_deadline: spec["activeDeadlineSeconds"]
                 .as_u64()
                 .map(Duration::from_secs),
@@ -86,6 +87,13 @@ impl Facts {
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
+}
+
+/// The API server adds the grace period to the time of the request.
+fn deletion_ms(metadata: &Value) -> Option<u64> {
+    let grace = metadata["deletionGracePeriodSeconds"].as_u64();
+    let grace_ms = grace.unwrap_or_default().saturating_mul(1000);
+    Some(time(&metadata["deletionTimestamp"])?.saturating_sub(grace_ms))
 }
 
 fn list(value: &Value) -> &[Value] {

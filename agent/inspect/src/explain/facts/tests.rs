@@ -148,6 +148,8 @@ fn json() -> impl Strategy<Value = Value> {
     ];
     let keys = prop::sample::select(vec![
         "metadata",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
         "spec",
         "status",
         "containers",

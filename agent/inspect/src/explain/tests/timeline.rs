@@ -1,8 +1,12 @@
 //! The timeline of a pod.
 
+use serde_json::json;
 use usher_core::decision::timeline::Entry;
 
-use super::{Detail, Explanation, Origin, healthy};
+use super::{
+    Detail, Explanation, Origin, healthy,
+    pods::{NOW_MS, time},
+};
 
 #[test]
 fn a_pod_that_is_gone_has_its_decisions() {
@@ -62,5 +66,18 @@ fn times_are_relative_to_the_first_event() {
     );
     for teller in [Origin::Kubelet, Origin::Usher] {
         assert_eq!(serde_json::to_value(teller).unwrap(), teller.as_str());
+    }
+}
+
+/// The API server sets `deletionTimestamp` to the end of the grace period.
+#[test]
+fn deletion_is_at_the_time_of_its_request() {
+    for (grace, ago) in [(json!(null), 5), (json!(0), 5), (json!(30), 35)] {
+        let mut deleted = healthy();
+        deleted.pod["metadata"]["deletionTimestamp"] = json!(time(5));
+        deleted.pod["metadata"]["deletionGracePeriodSeconds"] = grace;
+        let timeline = deleted.explain().timeline;
+        let row = timeline.iter().find(|one| one.what == "deleted").unwrap();
+        assert_eq!((row.at_ms, &row.at), (NOW_MS - ago * 1000, &time(ago)));
     }
 }
