@@ -219,6 +219,13 @@ impl<'pod> Case<'pod> {
         }
     }
 
+    /// The setting that excludes the pod's namespace from usher.
+    pub(super) fn excluded(&self) -> Option<String> {
+        let namespace = &self.facts.namespace;
+        self.is_excluded
+            .then(|| format!("excludedNamespaces has {namespace}"))
+    }
+
     /// The setting that forbids usher to terminate the pod's sidecars.
     pub(super) fn opted_out_of_quit(&self) -> Option<String> {
         (!self.plan.tuning.quit).then(|| self.opt_out(annotation::QUIT))

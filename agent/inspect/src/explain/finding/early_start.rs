@@ -128,7 +128,7 @@ fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -
         }
         _ => format!("exit code {code}"),
     };
-    let began = match proxy.started_ms() {
+    let began = match first_start(proxy) {
         Some(at) => format!("started at {}", clock(at)),
         None => "has not started".to_owned(),
     };
@@ -154,6 +154,12 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
         return finding
             .because("opt-out", case.opt_out(key))
             .fix("Remove the setting that disables hold for this pod.", how);
+    }
+    if let Some(excluded) = case.excluded() {
+        return finding.because("configuration", excluded).fix(
+            "Remove the namespace from excludedNamespaces in the configuration.",
+            "",
+        );
     }
     match case.seen.modes.as_ref().map(|modes| modes.hold) {
         Some(Mode::Enforce) => finding.fix(
@@ -198,13 +204,23 @@ fn is_early(case: &Case<'_>, app: &Container, proxy: &Container, end: &Ended) ->
     if end.code == 0 || ended.saturating_sub(began) > BRIEF_MS {
         return false;
     }
-    let Some(proxy_began) = proxy.started_ms() else {
+    let Some(proxy_began) = first_start(proxy) else {
         return proxy.status.restarts == 0;
     };
     // The status has whole seconds: within one second the order of the spec decides.
     let first = began < proxy_began || began == proxy_began && comes_before(case, app, proxy);
     let soon = began <= proxy_began + 1000 && ended <= proxy_began + READY_MS / 2;
     first && ended <= proxy_began + READY_MS || soon
+}
+
+/// When the first run of a container started; None before it, and once the kubelet no longer reports that run.
+fn first_start(container: &Container) -> Option<u64> {
+    match (container.status.restarts, container.is_waiting()) {
+        (0, _) => container.started_ms(),
+        // The current run is the second one.
+        (1, false) => container.status.last.as_ref()?.started_ms,
+        _ => None,
+    }
 }
 
 fn comes_before(case: &Case<'_>, app: &Container, proxy: &Container) -> bool {

@@ -135,9 +135,8 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
             Case::template_annotation(annotation::QUIT, "true"),
         );
     }
-    if case.is_excluded {
-        let says = format!("excludedNamespaces has {namespace}");
-        return finding.because("configuration", says).fix(
+    if let Some(excluded) = case.excluded() {
+        return finding.because("configuration", excluded).fix(
             "Remove the namespace from excludedNamespaces in the configuration, or delete this pod.",
             delete,
         );

@@ -90,6 +90,38 @@ fn restarted_proxy_is_not_awaited() {
     assert_eq!(early(&again), None, "its first start is unknown");
 }
 
+/// Times are in seconds before the present.
+#[test]
+fn run_is_compared_with_the_first_start_of_the_proxy() {
+    let restarted = |first: u64, ended: u64, second: u64| {
+        let pair = pair(&[app(json!({})), istio(json!({}))]).policy("Always");
+        let pair = pair
+            .ended("istio-proxy", first, ended, 137)
+            .restarted("istio-proxy", second);
+        pair.ended("app", 3700, 3695, 1).restarted("app", 3694)
+    };
+    let with_restarts = |count: u64| {
+        let mut scenario = restarted(3699, 60, 55);
+        let statuses = &mut scenario.pod["status"]["containerStatuses"];
+        statuses[0]["restartCount"] = json!(count);
+        scenario
+    };
+    // The proxy ran for an hour before the app, and restarted just after it.
+    assert_eq!(early(&restarted(7200, 3692, 3691)), None);
+    let finding = early(&restarted(3699, 60, 55)).unwrap();
+    let began = evidence(&finding)[1].1;
+    assert_eq!(
+        began,
+        "started at 23:08:26; the app comes first in the spec"
+    );
+    assert_eq!(early(&with_restarts(2)), None, "its first run is unknown");
+    // The kubelet counts a restart when the container starts: the last run is the second one.
+    let mut waiting = restarted(3699, 60, 55);
+    waiting.pod["status"]["containerStatuses"][0]["state"] =
+        json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    assert_eq!(early(&waiting), None);
+}
+
 #[test]
 fn only_a_proxy_that_takes_connections_is_awaited() {
     let before = |sidecar: &str, image: &str| {
@@ -201,24 +233,47 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
     }
 }
 
-/// The pod has no annotation for the opt-out.
-#[test]
-fn fix_of_a_namespace_opt_out_changes_the_namespace() {
+/// The finding of a pod whose app started first, with this configuration.
+fn early_by(config: &Config) -> Finding {
     let scenario = healthy().policy("OnFailure").ended("app", 60, 59, 1);
     let list = json!({"items": [scenario.pod]}).to_string();
-    let mut config = Config::default();
-    config.defaults.hold = false;
     let read = list::parse(list.as_bytes(), &config.reads()).unwrap();
     let facts = Facts::parse(&scenario.pod);
     let namespace = NamespaceValues::default();
-    let case = Case::new(&read.pods[0], &facts, &scenario.seen, &config, &namespace);
-    let finding = &explain(&case).findings[0];
+    let case = Case::new(&read.pods[0], &facts, &scenario.seen, config, &namespace);
+    explain(&case).findings.remove(0)
+}
+
+/// The pod has no annotation for the opt-out.
+#[test]
+fn fix_of_a_namespace_opt_out_changes_the_namespace() {
+    let mut config = Config::default();
+    config.defaults.hold = false;
+    let finding = early_by(&config);
     assert_eq!(
-        evidence(finding)[2].1,
+        evidence(&finding)[2].1,
         "usher.dev/hold on its Namespace shop, or the configuration's defaults"
     );
     assert_eq!(
         finding.how,
         "kubectl annotate namespace shop usher.dev/hold-"
+    );
+}
+
+#[test]
+fn excluded_namespace_is_named_instead_of_the_mode() {
+    let mut config = Config::default();
+    config.excluded_namespaces.insert("shop".to_owned());
+    let finding = early_by(&config);
+    assert_eq!(
+        evidence(&finding)[2],
+        ("configuration", "excludedNamespaces has shop")
+    );
+    assert_eq!(
+        (&finding.remedy[..], &finding.how[..]),
+        (
+            "Remove the namespace from excludedNamespaces in the configuration.",
+            ""
+        )
     );
 }
