@@ -7,12 +7,12 @@
 
 use serde_json::Value;
 
-use super::{Finding, Id, NOT_VISIBLE, short};
+use super::{Finding, Id, NOT_VISIBLE, end::exit_code::OUT_OF_MEMORY, short};
 use crate::explain::{
     Case,
     case::millis,
     date::clock,
-    facts::{Act, Container, Probe, State},
+    facts::{Act, Container, Ended, Probe, State},
 };
 
 const REWRITE: &str = "sidecar.istio.io/rewriteAppHTTPProbers";
@@ -21,6 +21,7 @@ const EXCLUDED: &str = "traffic.sidecar.istio.io/excludeInboundPorts";
 const PROBERS: &str = "ISTIO_KUBE_APP_PROBERS";
 const REWRITTEN: &str = "/app-health/";
 const READINESS: &str = "readinessProbe";
+const LIVENESS: &str = "livenessProbe";
 const STARTUP: &str = "startupProbe";
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
@@ -119,22 +120,24 @@ fn is_excluded(case: &Case<'_>, port: u16) -> bool {
 
 /// Whether the status shows that a probe fails after two periods.
 fn fails(case: &Case<'_>, app: &Container, probe: &Probe) -> bool {
-    let is_readiness = probe.field == READINESS;
-    let State::Running(Some(since)) = app.status.state else {
-        return !is_readiness && was_killed(app);
-    };
     let due = millis(probe.initial_delay + probe.period * 2);
-    let unready = !app.status.ready && case.seen.now_ms.saturating_sub(since) >= due;
-    if is_readiness {
+    let unready = match app.status.state {
+        State::Running(Some(since)) => {
+            !app.status.ready && case.seen.now_ms.saturating_sub(since) >= due
+        }
+        _ => false,
+    };
+    match probe.field {
         // Until the startup probe succeeds, the kubelet runs no other probe.
-        unready && app.probes.iter().all(|probe| probe.field != STARTUP)
-    } else {
-        was_killed(app) || unready
+        READINESS => unready && app.probes.iter().all(|probe| probe.field != STARTUP),
+        // A failed liveness probe does not make a container unready.
+        LIVENESS => was_killed(app),
+        _ => was_killed(app) || unready,
     }
 }
 
-/// Whether a signal ended the last run. The kubelet sends one after a failed probe.
+/// Whether a signal ended the last run. The kubelet sends one after a failed probe, the kernel one for memory.
 fn was_killed(app: &Container) -> bool {
-    let last = app.status.last.as_ref();
-    app.status.restarts > 0 && last.is_some_and(|end| matches!(end.code, 137 | 143))
+    let by_signal = |end: &Ended| matches!(end.code, 137 | 143) && end.reason != OUT_OF_MEMORY;
+    app.status.restarts > 0 && app.status.last.as_ref().is_some_and(by_signal)
 }

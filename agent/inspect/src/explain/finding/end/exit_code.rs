@@ -13,7 +13,8 @@ use crate::explain::{
     facts::{Container, Ended, State, non_empty},
 };
 
-const OUT_OF_MEMORY: &str = "OOMKilled";
+/// The kubelet's reason of a container that the kernel killed for its memory.
+pub(in crate::explain) const OUT_OF_MEMORY: &str = "OOMKilled";
 /// 128 and the number of `SIGKILL` and `SIGTERM`.
 const SIGNALS: [i64; 2] = [137, 143];
 

@@ -29,6 +29,7 @@ fn backs_off(probes: Value, code: i32) -> Scenario {
 #[test]
 fn probe_that_has_had_its_time() {
     let live = || json!({"livenessProbe": http()});
+    let startup = || json!({"startupProbe": http()});
     let ready = || json!({"readinessProbe": http()});
     let starting =
         json!({"startupProbe": {"exec": {"command": ["false"]}}, "readinessProbe": http()});
@@ -36,14 +37,19 @@ fn probe_that_has_had_its_time() {
     // The kubelet also reports 137 for a container that it lost, and counts no restart while it deletes the pod.
     let mut lost = again(137);
     lost.pod["status"]["containerStatuses"][0]["restartCount"] = json!(0);
+    let mut full = again(137);
+    full.pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] =
+        json!("OOMKilled");
     let lost_probe = ["probe-lost"].as_slice();
     #[rustfmt::skip]
     let table = [
         ("ready", scenario(live()), [].as_slice()),
-        ("unready", scenario(live()).unready("app"), lost_probe),
-        ("unready for two periods", scenario(live()).running("app", 10).unready("app"), lost_probe),
-        ("unready for less", scenario(live()).running("app", 9).unready("app"), &[]),
+        ("unready", scenario(startup()).unready("app"), lost_probe),
+        ("unready for two periods", scenario(startup()).running("app", 10).unready("app"), lost_probe),
+        ("unready for less", scenario(startup()).running("app", 9).unready("app"), &[]),
+        ("not unready by liveness", scenario(live()).unready("app"), &[]),
         ("killed by SIGKILL", again(137), lost_probe),
+        ("killed for its memory", full, &[]),
         ("killed by SIGTERM", again(143), lost_probe),
         ("failed by itself", again(1), &[]),
         ("killed, never started again", lost, &[]),
