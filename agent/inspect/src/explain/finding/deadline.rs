@@ -3,9 +3,7 @@
 //! `activeDeadlineSeconds` of the pod counts from its start and is visible here. A Job's own deadline, which counts over
 //! all pods of the Job, is not part of the pod.
 
-use usher_core::settings::annotation;
-
-use super::{Finding, Id, NOT_VISIBLE, Severity};
+use super::{Finding, Id, NOT_VISIBLE, Severity, end::stays};
 use crate::explain::{
     Case,
     case::{millis, names},
@@ -27,15 +25,18 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     if !exceeded && (case.is_over() || left > whole / LEFT) {
         return None;
     }
-    let only_sidecars = !exceeded && case.ends().is_some();
+    let last = match case.ends() {
+        Some(_) if !exceeded => remaining(case),
+        _ => Vec::new(),
+    };
     let (severity, problem) = if exceeded {
         let problem = "the kubelet ended the pod at its activeDeadlineSeconds";
         (Severity::Error, problem.to_owned())
-    } else if only_sidecars {
+    } else if !last.is_empty() {
         let problem = format!(
-            "every app ended, and in {} activeDeadlineSeconds fails the pod because {} still runs",
+            "every app ended, and in {} activeDeadlineSeconds fails the pod, which waits for the end of {}",
             span(left),
-            names(case.running_sidecars()).join(", ")
+            last.join(", ")
         );
         (Severity::Error, problem)
     } else {
@@ -59,15 +60,19 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
             "the activeDeadlineSeconds of its Job, if any, is not on the node",
         );
     let twice = seconds.saturating_mul(2);
-    Some(if only_sidecars {
-        finding.fix(
-            "Enable usher to terminate the sidecar on this node.",
-            case.enforce(annotation::QUIT),
-        )
-    } else {
-        finding.fix(
+    Some(match last.first() {
+        Some(first) => stays::advise(case, finding, first),
+        None => finding.fix(
             "Raise activeDeadlineSeconds, or find what delays the pod.",
             format!("spec:\n  activeDeadlineSeconds: {twice}"),
-        )
+        ),
     })
+}
+
+/// The containers that keep a pod whose apps ended: first the sidecars, then those that end after them.
+fn remaining<'pod>(case: &Case<'pod>) -> Vec<&'pod str> {
+    let servants = case.servants().filter(|one| !one.is_native);
+    let mut remaining = names(servants.filter(|one| case.ended_for_good(one).is_none()));
+    remaining.sort_by_key(|name| case.plan.ends_by_itself(name));
+    remaining
 }

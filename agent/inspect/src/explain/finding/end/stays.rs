@@ -116,17 +116,21 @@ fn self_ending(case: &Case<'_>, container: &Container, finished: u64) -> Finding
          usher does not",
         case.ago(finished)
     );
-    Finding::error(Id::SidecarStays, problem)
+    let finding = Finding::error(Id::SidecarStays, problem)
         .about(name)
         .because(container.status_path(), "running")
-        .because(container.path("image"), super::short(&container.image))
-        .fix(
-            format!("Find why {name} is not ended: its log, and that of its driver or controller. Or delete this pod."),
-            case.logs(name),
-        )
+        .because(container.path("image"), super::short(&container.image));
+    advise(case, finding, name)
 }
 
-fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
+/// Adds what ends a container of a finished pod.
+pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) -> Finding {
+    if case.plan.ends_by_itself(name) {
+        return finding.fix(
+            format!("Find why {name} is not ended: its log, and that of its driver or controller. Or delete this pod."),
+            case.logs(name),
+        );
+    }
     let namespace = &case.facts.namespace;
     let delete = format!("kubectl -n {namespace} delete pod {}", case.facts.name);
     if let Some(place) = case.opted_out_of_quit() {
@@ -166,8 +170,8 @@ fn advise(case: &Case<'_>, finding: Finding, sidecar: &str) -> Finding {
             "kubectl -n usher get pods -o wide",
         ),
         Some(Mode::Enforce) => finding.fix(
-            format!("Find why {sidecar} does not end: its log."),
-            case.logs(sidecar),
+            format!("Find why {name} does not end: its log."),
+            case.logs(name),
         ),
         _ => {
             let source = format!("mode of node {}", case.node());

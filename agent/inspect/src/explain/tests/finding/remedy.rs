@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Id, Scenario, healthy};
+use super::{
+    Detail, Finding, Id, Mode, Scenario, Severity, healthy,
+    pods::{app, istio, job, proxy},
+};
 
 fn found(scenario: &Scenario, id: Id) -> Option<Finding> {
     let findings = scenario.explain().findings;
@@ -65,8 +68,53 @@ fn deadline_fix_is_a_longer_deadline_without_a_waiting_sidecar() {
         "Enable usher to terminate the sidecar on this node.",
         "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
     );
+    // Every container ended.
+    let over = healthy().deadline(65).ended("app", 60, 2, 0);
+    mended(&over.ended("istio-proxy", 59, 1, 0), time, &twice(130));
     let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");
     mended(&exceeded, time, &twice(100));
     // The app ended too late for usher to complete the pod.
     mended(&exceeded.ended("app", 60, 12, 0), time, &twice(100));
+}
+
+/// A pod near its deadline, whose app ended. It has a sidecar and a container that ends by itself.
+fn near_its_end() -> Scenario {
+    let image = "registry.example/gcs-fuse-csi-driver-sidecar-mounter:v1.4.1";
+    let fuse = proxy("gke-gcsfuse-sidecar", image, json!({}));
+    let mut pod = job(&[fuse, app(json!({})), istio(json!({}))]);
+    pod["metadata"]["annotations"] = json!({"gke-gcsfuse/volumes": "true"});
+    Scenario::new(pod)
+        .running("gke-gcsfuse-sidecar", 60)
+        .running("istio-proxy", 60)
+        .ended("app", 60, 2, 0)
+        .deadline(65)
+}
+
+#[test]
+fn deadline_fix_ends_the_containers_that_remain() {
+    let both = "istio-proxy, gke-gcsfuse-sidecar";
+    let enforced = near_its_end().mode(Mode::Enforce);
+    let gave_up = enforced.clone().decided(1, Detail::GaveUp, "every step");
+    let proxy_ended = enforced.ended("istio-proxy", 60, 1, 0);
+    let mut loops = near_its_end().policy("OnFailure");
+    loops = loops
+        .ended("istio-proxy", 60, 1, 255)
+        .restarted("istio-proxy", 0);
+    let statuses = &mut loops.pod["status"]["containerStatuses"];
+    statuses[1]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let opted_out = near_its_end().annotation("usher.dev/quit", "false");
+    #[rustfmt::skip]
+    let table = [
+        (near_its_end(), both, "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
+        (gave_up, both, "kubectl -n shop delete pod report"),
+        (opted_out, both, "metadata:\n  annotations:\n    usher.dev/quit: \"true\""),
+        (loops, both, "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
+        (proxy_ended, "gke-gcsfuse-sidecar", "kubectl -n shop logs report -c gke-gcsfuse-sidecar"),
+    ];
+    for (scenario, remaining, how) in table {
+        let finding = found(&scenario, Id::DeadlineNear).unwrap();
+        let problem = "every app ended, and in 5 s activeDeadlineSeconds fails the pod, which waits for the end of";
+        assert_eq!(finding.problem, format!("{problem} {remaining}"));
+        assert_eq!((finding.severity, &finding.how[..]), (Severity::Error, how));
+    }
 }
