@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use usher_core::{
     decision::timeline::{Detail, Entry},
+    hold::Opened,
     node::socket,
     plan::{Plan, Sidecar, version_query::VersionQueries},
     pod::{
@@ -24,6 +25,9 @@ use crate::check::agent::limit_fix;
 
 /// The name that Istio gives its proxy. Only a container with this name marks a pod as part of an Istio mesh.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
+
+/// The phase of a pod whose containers all ended with 0.
+pub(super) const SUCCEEDED: &str = "Succeeded";
 
 #[derive(Debug)]
 pub struct Case<'pod> {
@@ -141,6 +145,15 @@ impl<'pod> Case<'pod> {
     pub(super) fn newest(&self, matches: impl Fn(&Detail) -> bool) -> Option<&'pod Entry> {
         let mut newest = self.decisions().iter().rev();
         newest.find(|entry| matches(&entry.detail))
+    }
+
+    /// Whether the last hold reached its deadline.
+    pub(super) fn released_at_deadline(&self) -> bool {
+        let last = self.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
+        last.is_some_and(|entry| {
+            let deadline = Some(Opened::Deadline);
+            matches!(entry.detail, Detail::HoldReleased { cause, .. } if cause == deadline)
+        })
     }
 
     pub(super) fn processes(&self, container: &str) -> impl Iterator<Item = &'pod Process> {

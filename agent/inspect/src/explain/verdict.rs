@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use usher_core::{decision::timeline::Detail, hold::Opened};
+use usher_core::decision::timeline::Detail;
 
 use super::{
     Case, Finding,
-    case::{millis, names},
+    case::{SUCCEEDED, millis, names},
     facts::{Container, Ended, Probe, State, Waiting, non_empty},
 };
 
-/// The phase of a pod whose containers all ended with 0.
-const SUCCEEDED: &str = "Succeeded";
 /// Time for a container to start after the pod's start, including the image pull.
 const START_MS: u64 = 300_000;
 
@@ -153,12 +151,7 @@ fn sidecar_state(sidecar: &Container) -> String {
 /// Whether the last hold reached its deadline, and its ports are not known to have listeners now. The kubelet reports a
 /// sidecar without a readiness probe as ready, so its status does not show this.
 fn reached_deadline(case: &Case<'_>) -> bool {
-    let last = case.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
-    let at_deadline = last.is_some_and(|entry| {
-        let deadline = Some(Opened::Deadline);
-        matches!(entry.detail, Detail::HoldReleased { cause, .. } if cause == deadline)
-    });
-    at_deadline && case.held_ports_listen() != Some(true)
+    case.released_at_deadline() && case.held_ports_listen() != Some(true)
 }
 
 /// Whether a waiting container should have started: the pod was accepted long ago, and no init container runs.

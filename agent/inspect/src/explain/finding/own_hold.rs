@@ -5,10 +5,13 @@
 //! lifecycle, in the pod or in the mesh's values, replaces the hook. Another injector may put containers before the proxy.
 
 use serde::Deserialize;
-use usher_core::settings::annotation;
+use usher_core::{
+    decision::timeline::{Detail, Entry},
+    settings::annotation,
+};
 
-use super::{Finding, Id, short};
-use crate::explain::{Case, facts::Container};
+use super::{Finding, Id, Severity, short};
+use crate::explain::{Case, case::SUCCEEDED, facts::Container};
 
 const CONFIG: &str = "proxy.istio.io/config";
 /// A longer configuration is shortened to the relevant field.
@@ -42,6 +45,8 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let wanted = wanted(case, proxy);
     let hook = proxy.path("lifecycle.postStart");
     let command = short(&proxy.post_start.join(" "));
+    let held = held(case);
+    let severity = severity(case, held);
     if waits(proxy) {
         let first = before.first()?;
         let apps = before.join(", ");
@@ -49,17 +54,21 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
             "Istio does not hold the app: app {apps} comes before {name} in the pod and does not wait for it"
         );
         let (source, says) = wanted.unwrap_or((hook, command));
-        let finding = Finding::error(Id::HoldLost, problem)
+        let finding = Finding::new(Id::HoldLost, severity, problem)
             .about(first)
             .because(source, says)
             .because(
                 proxy.path("name"),
                 format!("{} comes after {apps}", proxy.place),
-            );
-        return Some(finding.fix(
-            "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
-            case.enforce(annotation::HOLD),
-        ));
+            )
+            .because_of(held);
+        return Some(match held {
+            Some(_) => finding.fix("Put the proxy first in the pod.", ""),
+            None => finding.fix(
+                "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
+                case.enforce(annotation::HOLD),
+            ),
+        });
     }
     let (source, says) = wanted?;
     let found = match (proxy.has_post_start, &proxy.post_start[..]) {
@@ -71,7 +80,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         "Istio does not hold the app: a custom lifecycle replaced the postStart hook of {name}"
     );
     let apps = (!before.is_empty()).then(|| before.join(", "));
-    let finding = Finding::error(Id::HoldLost, problem)
+    let finding = Finding::new(Id::HoldLost, severity, problem)
         .about(name)
         .because(source, says)
         .because(hook, format!("{found}; Istio's own is: pilot-agent wait"))
@@ -80,11 +89,32 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
                 "spec.containers".to_owned(),
                 format!("{apps} before {name}"),
             )
-        }));
+        }))
+        .because_of(held);
     Some(finding.fix(
         "Restore the proxy's hook, in the pod template or in values.global.proxy.lifecycle.",
         "lifecycle:\n  postStart:\n    exec:\n      command: [pilot-agent, wait]",
     ))
+}
+
+/// The decision of usher to hold the app's connections.
+fn held<'pod>(case: &Case<'pod>) -> Option<&'pod Entry> {
+    case.newest(|detail| {
+        matches!(
+            detail,
+            Detail::HoldArmed { .. } | Detail::HoldAdopted { .. }
+        )
+    })
+}
+
+/// Nothing is wrong where usher holds the app until its proxy is ready, or the app has done its work.
+fn severity(case: &Case<'_>, held: Option<&Entry>) -> Severity {
+    let failed = case.newest(|detail| matches!(detail, Detail::HoldFailed));
+    let holds = held.is_some() && failed.is_none() && !case.released_at_deadline();
+    if holds || case.facts.phase == SUCCEEDED {
+        return Severity::Hint;
+    }
+    Severity::Error
 }
 
 /// The setting that enables Istio's hold: the pod's annotation, or the mesh's, if the injector records it.

@@ -1,10 +1,11 @@
 //! Istio's own hold: its hook, and the evidence that it is missing.
 
 use serde_json::{Value, json};
+use usher_core::hold::Opened;
 
 use super::{
-    Id, Scenario,
-    pods::{app, istio, job},
+    Detail, Finding, Id, Mode, Scenario, Severity,
+    pods::{ARMED, app, istio, job, released},
 };
 use crate::explain::{facts::Container, finding::own_hold::waits};
 
@@ -71,4 +72,48 @@ fn evidence_of_a_lost_hook() {
             "spec.containers: app before istio-proxy".to_owned()
         ]
     );
+}
+
+#[test]
+fn lost_hold_is_a_hint_where_usher_holds_or_the_pod_succeeded() {
+    let wait = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
+    let lost = |containers: &[Value]| {
+        let scenario = Scenario::new(job(containers)).mode(Mode::Enforce);
+        let wanted = "holdApplicationUntilProxyStarts: true";
+        let scenario = scenario.annotation("proxy.istio.io/config", wanted);
+        scenario.running("app", 50).running("istio-proxy", 50)
+    };
+    let hook = lost(&[istio(json!({})), app(json!({}))]);
+    let order = lost(&[app(json!({})), istio(wait)]);
+    let armed = |scenario: &Scenario| scenario.clone().decided(55, ARMED, "connections wait");
+    let adopted = Detail::HoldAdopted { ports: Vec::new() };
+    let ended = |scenario: Scenario, cause| scenario.decided(40, released(cause, 1), "a reason");
+    let failed = armed(&order).decided(50, Detail::HoldFailed, "it ended");
+    let (error, hint) = (Severity::Error, Severity::Hint);
+    #[rustfmt::skip]
+    let table = [
+        ("not held", hook.clone(), error),
+        ("held", armed(&hook), hint),
+        ("held until ready", ended(armed(&hook), Opened::Ready), hint),
+        ("held by the agent before", hook.clone().decided(55, adopted, "held"), hint),
+        ("held until the deadline", ended(armed(&hook), Opened::Deadline), error),
+        ("succeeded", hook.reason("Succeeded", ""), hint),
+        ("not held, order", order.clone(), error),
+        ("held until ready, order", ended(armed(&order), Opened::Ready), hint),
+        ("held until the deadline, order", ended(armed(&order), Opened::Deadline), error),
+        ("hold failed, order", failed, error),
+        ("succeeded, order", order.reason("Succeeded", ""), hint),
+    ];
+    for (what, scenario, severity) in table {
+        let findings = scenario.explain().findings;
+        let of_hold = |one: &Finding| one.id == Id::HoldLost;
+        let finding = findings.into_iter().find(of_hold).unwrap();
+        assert_eq!(finding.severity, severity, "{what}");
+        let is_held = finding
+            .evidence
+            .iter()
+            .any(|one| one.source.starts_with("timeline"));
+        let advises_usher = finding.how.contains("usher.dev/hold=enforce");
+        assert!(!(is_held && advises_usher), "{what}: {finding:?}");
+    }
 }
