@@ -93,12 +93,14 @@ impl ConfigFile {
         }
     }
 
-    fn last_valid(&self) -> Option<Config> {
+    fn last_valid(&mut self) -> Option<Config> {
         let text = run_dir::load_text(&self.run_dir, run_dir::CONFIG)
             .ok()
             .flatten()?;
         let config = Config::parse(LAST_GOOD, &text).ok()?;
         self.reporter.health.set_settings(&config, LAST_GOOD, &text);
+        // Else the deletion of the invalid file would apply the defaults.
+        self.has_settings = has_settings(&text);
         Some(config)
     }
 
@@ -198,3 +200,6 @@ impl ConfigFile {
         tracing::warn!(error, "kept the old configuration");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+use tempfile::TempDir;
+
+use super::*;
+use crate::{kubernetes::events::EventSender, telemetry::metrics::Metrics};
+
+const EXCLUDED: &str = "excludedNamespaces: [left]\n";
+const INVALID: &str = "excludedNamespaces: [\n";
+
+fn config_file(dir: &TempDir) -> ConfigFile {
+    let reporter = Reporter::new(Arc::new(Metrics::new()), EventSender::disabled("node-1"));
+    ConfigFile::new(path(dir), dir.path().join("run"), reporter)
+}
+
+fn path(dir: &TempDir) -> PathBuf {
+    dir.path().join("config.yaml")
+}
+
+fn write(dir: &TempDir, text: &str) {
+    fs::write(path(dir), text).unwrap();
+}
+
+fn saved(dir: &TempDir) -> Option<String> {
+    run_dir::load_text(&dir.path().join("run"), run_dir::CONFIG).unwrap()
+}
+
+fn excludes(config: &Config) -> bool {
+    config.excluded_namespaces.contains("left")
+}
+
+#[test]
+fn invalid_file_that_is_deleted_after_a_restart_keeps_the_last_good_one() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, EXCLUDED);
+    assert!(excludes(&config_file(&dir).load().config));
+    write(&dir, INVALID);
+    let mut restarted = config_file(&dir);
+    assert!(excludes(&restarted.load().config));
+    fs::remove_file(path(&dir)).unwrap();
+    assert!(restarted.read().is_none());
+    assert_eq!(saved(&dir).as_deref(), Some(EXCLUDED));
+    // An empty file sets the defaults.
+    write(&dir, "");
+    assert!(!excludes(&restarted.read().unwrap()));
+}
