@@ -48,7 +48,10 @@ pub(crate) struct ConfigFile {
     unsaved: Option<String>,
     /// Whether the last valid text has settings.
     has_settings: bool,
-    is_gone: bool,
+    /// The error of the last read, if it failed.
+    unread: Option<String>,
+    /// Whether to read the file again without an event: the cause of the error may go without one.
+    is_retried: bool,
 }
 
 impl ConfigFile {
@@ -61,7 +64,8 @@ impl ConfigFile {
             last: None,
             unsaved: None,
             has_settings: false,
-            is_gone: false,
+            unread: None,
+            is_retried: false,
         }
     }
 
@@ -107,26 +111,25 @@ impl ConfigFile {
     /// Reads the file. None if it is unchanged or invalid.
     fn read(&mut self) -> Option<Arc<Config>> {
         self.save();
+        self.is_retried = false;
         let name = self.path.display().to_string();
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(absent) if absent.kind() == io::ErrorKind::NotFound && self.has_settings => {
-                self.last = None;
-                if !std::mem::replace(&mut self.is_gone, true) {
-                    self.rejected(&format!(
-                        "{name}: the file is gone. For the defaults, create the ConfigMap with an empty {FILE}"
-                    ));
-                }
+                self.could_not_read(format!(
+                    "{name}: the file is gone. For the defaults, create the ConfigMap with an empty {FILE}"
+                ));
                 return None;
             }
             // Without a file the defaults apply.
             Err(absent) if absent.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => {
-                self.rejected(&format!("{name}: {error}"));
+                self.is_retried = true;
+                self.could_not_read(format!("{name}: {error}"));
                 return None;
             }
         };
-        self.is_gone = false;
+        self.unread = None;
         if self.last.as_ref() == Some(&text) {
             return None;
         }
@@ -141,6 +144,16 @@ impl ConfigFile {
                 self.rejected(&bad.to_string());
                 None
             }
+        }
+    }
+
+    /// Reports an error once, not after each retry.
+    fn could_not_read(&mut self, error: String) {
+        // The next text is accepted even if it is the last one, which clears the error.
+        self.last = None;
+        if self.unread.as_ref() != Some(&error) {
+            self.rejected(&error);
+            self.unread = Some(error);
         }
     }
 

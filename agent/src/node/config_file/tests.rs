@@ -1,7 +1,10 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::{kubernetes::events::EventSender, telemetry::metrics::Metrics};
+use crate::{
+    kubernetes::events::EventSender,
+    telemetry::metrics::{Format, Metrics},
+};
 
 const EXCLUDED: &str = "excludedNamespaces: [left]\n";
 const INVALID: &str = "excludedNamespaces: [\n";
@@ -41,4 +44,26 @@ fn invalid_file_that_is_deleted_after_a_restart_keeps_the_last_good_one() {
     // An empty file sets the defaults.
     write(&dir, "");
     assert!(!excludes(&restarted.read().unwrap()));
+}
+
+#[test]
+fn same_text_after_a_failed_read_clears_the_error() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, EXCLUDED);
+    let mut file = config_file(&dir);
+    assert!(file.load().trusted && !file.is_retried);
+    let metrics = Arc::clone(&file.reporter.metrics);
+    fs::remove_file(path(&dir)).unwrap();
+    fs::create_dir(path(&dir)).unwrap();
+    for _ in 0..2 {
+        assert!(file.read().is_none() && file.is_retried);
+        assert_eq!(metrics.config_valid.get(), 0);
+    }
+    let rejected = "usher_config_reloads_total{result=\"rejected\"} 1";
+    let text = metrics.text(Format::OpenMetrics);
+    assert!(text.contains(rejected), "{text}");
+    fs::remove_dir(path(&dir)).unwrap();
+    write(&dir, EXCLUDED);
+    assert!(excludes(&file.read().unwrap()) && !file.is_retried);
+    assert_eq!(metrics.config_valid.get(), 1);
 }

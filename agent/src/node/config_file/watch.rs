@@ -1,5 +1,5 @@
 //! The watch on the configuration file. The agent polls the file only while its directory cannot be watched, for example
-//! because no inotify instance is free.
+//! because no inotify instance is free, or after a failed read.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use usher_sys::files::directory::{self, Directory};
 
 use super::ConfigFile;
 
-/// The polling interval if the directory cannot be watched.
+/// The polling interval if the directory cannot be watched, or the file cannot be read.
 const POLL: Duration = Duration::from_secs(30);
 
 impl ConfigFile {
@@ -38,7 +38,7 @@ impl ConfigFile {
                         if let Some(config) = self.read() {
                             apply(config).await;
                         }
-                        if let Err(error) = directory.changed().await {
+                        if let Err(error) = self.changed(&mut directory, poll).await {
                             break error;
                         }
                     }
@@ -62,6 +62,19 @@ impl ConfigFile {
             }
         }
     }
+
+    /// Waits for a change of the directory, after a failed read at most for `poll`.
+    async fn changed(
+        &self,
+        directory: &mut Directory,
+        poll: Duration,
+    ) -> Result<(), directory::Error> {
+        if !self.is_retried {
+            return directory.changed().await;
+        }
+        let changed = tokio::time::timeout(poll, directory.changed()).await;
+        changed.unwrap_or(Ok(()))
+    }
 }
 
 /// Whether there is no directory to watch.
@@ -79,6 +92,7 @@ fn is_absent(error: &directory::Error) -> bool {
 mod tests {
     use std::{
         fs,
+        os::unix::fs::symlink,
         sync::atomic::{AtomicUsize, Ordering},
     };
 
@@ -194,5 +208,30 @@ mod tests {
             .await;
             assert_eq!(attempts.load(Ordering::Relaxed), 1);
         }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn failed_read_is_retried_without_an_event() {
+        let dir = host(Some("one"));
+        let mut file = config_file(dir.path());
+        assert!(file.load().trusted);
+        let metrics = Arc::clone(&file.reporter.metrics);
+        let is_valid = || metrics.config_valid.get() == 1;
+        // The file that the link names is in a directory without a watch.
+        let target = dir.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let (new, path) = (dir.path().join("etc/new"), file.path.clone());
+        watched(file, Directory::open, async |mut applied| {
+            symlink(&target, &new).unwrap();
+            fs::rename(&new, &path).unwrap();
+            while is_valid() {
+                tokio::task::yield_now().await;
+            }
+            fs::remove_dir(&target).unwrap();
+            fs::write(&target, "excludedNamespaces: [two]\n").unwrap();
+            assert_eq!(applied.recv().await.unwrap(), "two");
+            assert!(is_valid());
+        })
+        .await;
     }
 }
