@@ -18,7 +18,7 @@ pub mod socket;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
-    io::{self, Write},
+    io::{self, BufReader, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -72,13 +72,22 @@ pub enum Error {
 
 /// Reads a value; None if the file does not exist.
 pub fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Option<T>, Error> {
-    let Some(text) = load_text(dir, name)? else {
-        return Ok(None);
-    };
     let path = dir.join(name);
-    serde_json::from_str(&text)
-        .map(Some)
-        .map_err(|source| Error::Form { path, source })
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::Read { path, source }),
+    };
+    // Not the whole text at once: a file of an earlier agent may have many MiB.
+    let parsed = serde_json::from_reader(BufReader::new(file));
+    parsed.map(Some).map_err(|source| {
+        if source.is_io() {
+            let source = source.into();
+            Error::Read { path, source }
+        } else {
+            Error::Form { path, source }
+        }
+    })
 }
 
 /// Reads a text; None if the file does not exist.

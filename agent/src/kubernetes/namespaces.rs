@@ -25,7 +25,7 @@ use usher_core::{
     NamespaceReply,
     metric::value::NamespaceResult,
     settings::{
-        annotation,
+        bound,
         overrides::{NamespaceValues, Values},
     },
 };
@@ -165,13 +165,9 @@ fn does_not_exist(status: &Status, name: &str) -> bool {
     status.is_not_found() && details.is_some_and(|details| details.name == name)
 }
 
-/// Selects usher's annotations and labels.
+/// Selects the annotations and labels that usher reads.
 fn own_values(namespace: PartialObjectMeta<Namespace>) -> Kept {
-    let ours = |values: Option<Values>| {
-        let mut values = values.unwrap_or_default();
-        values.retain(|key, _value| key.starts_with(annotation::PREFIX));
-        values
-    };
+    let ours = |values: Option<Values>| bound::of_namespace(values.unwrap_or_default());
     Kept {
         annotations: ours(namespace.metadata.annotations),
         labels: ours(namespace.metadata.labels),
@@ -198,5 +194,22 @@ mod tests {
         assert!(!does_not_exist(&parse(no_details), "shop"));
         let page = Status::failure("404 page not found", "Failed to parse error data");
         assert!(!does_not_exist(&page.with_code(404), "shop"));
+    }
+
+    #[test]
+    fn many_annotations_and_labels_do_not_hide_an_opt_out() {
+        let values = || -> Values {
+            let many = (0..1000).map(|number| (format!("usher.dev/a{number}"), "x".to_owned()));
+            many.chain([("usher.dev/quit".to_owned(), "false".to_owned())])
+                .collect()
+        };
+        let mut namespace = PartialObjectMeta::<Namespace>::default();
+        namespace.metadata.annotations = Some(values());
+        namespace.metadata.labels = Some(values());
+        let kept = own_values(namespace);
+        for kept in [kept.annotations, kept.labels] {
+            assert_eq!(kept.len(), 1, "{kept:?}");
+            assert_eq!(kept["usher.dev/quit"], "false");
+        }
     }
 }

@@ -2,18 +2,26 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use serde::{Deserialize, Serialize};
-use usher_core::settings::overrides::{NamespaceValues, Values};
+use serde::{Deserialize, Deserializer, Serialize};
+use usher_core::settings::{
+    bound,
+    overrides::{NamespaceValues, Values},
+};
 
 use crate::run_dir;
 
 /// The values of one Namespace in the run directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     pub annotations: Values,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     pub labels: Values,
+}
+
+/// An earlier agent saved the values without limits.
+fn bounded<'de, D: Deserializer<'de>>(json: D) -> Result<Values, D::Error> {
+    Values::deserialize(json).map(bound::of_namespace)
 }
 
 /// The last values of each Namespace, for tools that do not use the API server. Empty if the file cannot be read.

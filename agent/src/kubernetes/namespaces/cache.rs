@@ -149,4 +149,18 @@ mod tests {
         assert!(cache.last_values("ns-0").is_some() && cache.last_values("one-more").is_some());
         assert!(cache.used.len() <= CAPACITY);
     }
+
+    #[test]
+    fn values_that_an_earlier_agent_saved_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shop = opted_out();
+        for number in 0..100 {
+            let key = format!("usher.dev/a{number}");
+            shop.annotations.insert(key, "x".repeat(1024));
+        }
+        let saved = BTreeMap::from([("shop", shop)]);
+        run_dir::save(dir.path(), run_dir::NAMESPACES, &saved).unwrap();
+        let mut cache = Cache::load(dir.path().to_owned(), Arc::new(Metrics::new()));
+        assert_eq!(cache.last_values("shop"), Some(opted_out().into()));
+    }
 }

@@ -11,27 +11,18 @@ use serde::{
 };
 use serde_json::{Error, value::RawValue};
 
-use crate::{recipe::Reads, settings::annotation};
+use crate::{
+    recipe::Reads,
+    settings::{annotation, bound},
+};
 
 /// Arguments of a container that are kept, and bytes of each. The commands of sidecars are far shorter; the script of an app may
 /// be longer.
 const MOST_WORDS: usize = 1024;
 const LONGEST_WORD: usize = 16 * 1024;
 
-/// Limit of the kept annotations with usher's prefix, besides usher's own, and the bytes of each value. No valid
-/// value is longer than a list of container names.
+/// Limit of the kept annotations with usher's prefix, besides usher's own.
 const MOST_ANNOTATIONS: usize = 128;
-const LONGEST_VALUE: usize = 8 * 1024;
-
-/// Shortens a value that is too long and thus invalid: its beginning is kept for the report, with a character that no
-/// valid value contains.
-fn shortened(value: Cow<'_, str>) -> String {
-    if value.len() <= LONGEST_VALUE {
-        return value.into_owned();
-    }
-    let begin = &value[..value.floor_char_boundary(LONGEST_VALUE)];
-    format!("{begin}\u{2026}")
-}
 
 /// The annotations that usher or a recipe reads.
 pub(super) fn annotations(
@@ -75,7 +66,7 @@ impl<'json> Visitor<'json> for Annotations<'_> {
                 || annotation::KNOWN.iter().any(|known| known.key == key)
                 || self.0.annotations.contains(&*key);
             if is_kept {
-                kept.insert(key.into_owned(), shortened(value));
+                kept.insert(key.into_owned(), bound::shortened(value, bound::POD_VALUE));
             }
         }
         Ok(kept)
