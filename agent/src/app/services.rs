@@ -105,7 +105,7 @@ impl Services<'_> {
         }
         let node = self.node_watch(client.clone(), &readiness);
         let taint = self.startup_taint(client.clone(), &readiness);
-        let daemonset = self.own_daemonset(client.clone(), &readiness);
+        let daemonset = self.own_daemonset(client.clone());
         let plugin = self.installer(&readiness);
         let namespaces = self.namespaces();
         let Channels {
@@ -215,11 +215,7 @@ impl Services<'_> {
     }
 
     /// None without the DaemonSet's name.
-    fn own_daemonset(
-        &self,
-        client: Option<Client>,
-        readiness: &Arc<Readiness>,
-    ) -> Option<OwnDaemonSet> {
+    fn own_daemonset(&self, client: Option<Client>) -> Option<OwnDaemonSet> {
         let namespace = self.args.cni.pod_namespace.clone()?;
         let name = self.args.leave.daemonset.clone();
         client
@@ -229,7 +225,6 @@ impl Services<'_> {
                 namespace,
                 name,
                 node_name: self.args.node_name.clone(),
-                readiness: Arc::clone(readiness),
                 health: Arc::clone(&self.reporter.health),
             })
     }

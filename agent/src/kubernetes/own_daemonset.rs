@@ -5,24 +5,22 @@
 //! does the same before the deletion; `kubectl delete` and GitOps tools run no hooks. They delete the agent's
 //! ServiceAccount and roles together with the DaemonSet, in any order, so a rejected request is evidence as well.
 //!
-//! A rejected token (401) is weaker evidence: an API server that lost its keys, or cannot read its storage, rejects
-//! valid tokens. It counts only if the watch on the Node shows that the token was valid until now, and if a second
-//! request is rejected too. In doubt the plugin stays: it accepts every pod, and `usher cleanup` removes it.
+//! A rejected request is weaker evidence: an API server that has just started rejects every request (403), and one
+//! that lost its keys, or cannot read its storage, rejects valid tokens (401). It counts only if the watch on the Node
+//! shows that the requests were valid until now, and if they are rejected a second time. In doubt the plugin stays: it
+//! accepts every pod, and `usher cleanup` removes it.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{Api, Client};
 use usher_client::error_chain::chain;
 
-use crate::{serve::probes::Readiness, telemetry::health::Health};
+use crate::telemetry::health::Health;
 
-/// How long each of at most three requests may take: the kubelet kills the agent at the end of its grace period.
+/// How long each of at most four requests may take: the kubelet kills the agent at the end of its grace period.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Delay before the second request after a rejected token.
+/// Delay before the requests are sent again after a rejection.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 
 const UNAUTHORIZED: u16 = 401;
@@ -34,7 +32,6 @@ pub(crate) struct OwnDaemonSet {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) node_name: String,
-    pub(crate) readiness: Arc<Readiness>,
     pub(crate) health: Arc<Health>,
 }
 
@@ -55,30 +52,30 @@ impl Error {
     }
 }
 
+/// What the API server reports about the DaemonSet.
+enum Finding {
+    Exists,
+    Deleted,
+    /// The agent has lost its token or its roles, or the API server rejects every request.
+    Rejected(Error),
+    Unknown(Error),
+}
+
 impl OwnDaemonSet {
     /// Whether the DaemonSet was deleted; false if uncertain.
     pub(crate) async fn is_deleted(&self) -> bool {
-        let mut found = self.has_deletion().await;
-        // The token stays valid while the ServiceAccount and this pod exist.
-        let is_rejected = |found: &Result<bool, Error>| status(found) == Some(UNAUTHORIZED);
-        if is_rejected(&found) && self.health.is_node_watched() {
+        let mut finding = self.find().await;
+        if matches!(finding, Finding::Rejected(_)) && self.health.is_node_watched() {
             tokio::time::sleep(CONFIRMATION).await;
-            found = self.has_deletion().await;
-            if is_rejected(&found) {
+            finding = self.find().await;
+            if matches!(finding, Finding::Rejected(_)) {
                 return true;
             }
         }
-        let error = match found {
-            Ok(is_deleted) => return is_deleted,
-            Err(error) => error,
-        };
-        match error.status() {
-            Some(NOT_FOUND) => true,
-            // The agent may never have had this permission. If it received its Node, it had the permission for that.
-            Some(FORBIDDEN) if self.readiness.node_known.load(Ordering::Acquire) => {
-                self.is_revoked().await
-            }
-            _ => {
+        match finding {
+            Finding::Exists => false,
+            Finding::Deleted => true,
+            Finding::Rejected(error) | Finding::Unknown(error) => {
                 tracing::info!(
                     error = %chain(&error),
                     "could not check whether the DaemonSet was deleted; the CNI plugin stays installed"
@@ -88,26 +85,36 @@ impl OwnDaemonSet {
         }
     }
 
-    /// Whether the DaemonSet is being deleted.
-    async fn has_deletion(&self) -> Result<bool, Error> {
+    async fn find(&self) -> Finding {
         let daemonsets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let daemonset = bounded(daemonsets.get(&self.name)).await?;
-        Ok(daemonset.metadata.deletion_timestamp.is_some())
+        let error = match bounded(daemonsets.get(&self.name)).await {
+            Ok(daemonset) if daemonset.metadata.deletion_timestamp.is_some() => {
+                return Finding::Deleted;
+            }
+            Ok(_) => return Finding::Exists,
+            Err(error) => error,
+        };
+        match error.status() {
+            Some(NOT_FOUND) => Finding::Deleted,
+            // The token stays valid while the ServiceAccount and this pod exist.
+            Some(UNAUTHORIZED) => Finding::Rejected(error),
+            // The agent may never have had this permission, but it had the one for its Node.
+            Some(FORBIDDEN) if self.is_node_rejected().await => Finding::Rejected(error),
+            _ => Finding::Unknown(error),
+        }
     }
 
-    /// Whether the agent has lost the permission to get its own Node.
-    async fn is_revoked(&self) -> bool {
+    async fn is_node_rejected(&self) -> bool {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let found = bounded(nodes.get_metadata(&self.node_name)).await;
         found.is_err_and(|error| matches!(error.status(), Some(FORBIDDEN | UNAUTHORIZED)))
     }
 }
 
-fn status(found: &Result<bool, Error>) -> Option<u16> {
-    found.as_ref().err()?.status()
-}
-
 async fn bounded<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     let response = tokio::time::timeout(TIMEOUT, request).await;
     Ok(response.map_err(|_elapsed| Error::Timeout)??)
 }
+
+#[cfg(test)]
+mod tests;

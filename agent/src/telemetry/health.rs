@@ -1,8 +1,8 @@
 //! State of the agent's dependencies that no metric has: the kubelet's last pod list and error, the watch on the Node,
 //! the CNI plugin on the host, the configuration in use.
 //!
-//! `usher status`, `usher check` and `usher config` print it. It affects one decision: whether a rejected token means
-//! that the agent's DaemonSet was deleted ([`crate::kubernetes::own_daemonset`]).
+//! `usher status`, `usher check` and `usher config` print it. It affects one decision: whether a rejected request
+//! means that the agent's DaemonSet was deleted ([`crate::kubernetes::own_daemonset`]).
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -61,7 +61,7 @@ fn plugin_stays_where_another_agent_may_follow() {
     if !entered("deleted::plugin_stays_where_another_agent_may_follow") {
         return;
     }
-    let terminations: [(&str, Change<'_>); 4] = [
+    let terminations: [(&str, Change<'_>); 5] = [
         ("an update or a drain", &|_server| {}),
         ("an outage of the API server", &|server| server.away(true)),
         ("a role without the permission", &|server| {
@@ -70,24 +70,37 @@ fn plugin_stays_where_another_agent_may_follow() {
         ("a token that is rejected once", &|server| {
             server.reject_token_once("get daemonsets");
         }),
+        ("an API server that has just started", &|server| {
+            server.forbid_once("get daemonsets");
+            server.forbid_once("get nodes");
+        }),
     ];
     for (name, change) in terminations {
         assert!(!terminate(Exists, change), "{name}");
     }
 }
 
-/// An API server that rejects valid tokens proves nothing about the DaemonSet.
+/// An API server that rejects every request proves nothing about the DaemonSet.
 #[test]
 fn plugin_stays_where_the_token_was_rejected_before() {
     if !entered("deleted::plugin_stays_where_the_token_was_rejected_before") {
         return;
     }
-    let is_clean = terminate_after(Exists, |server, agent| {
-        server.invalidate_token();
-        server.end_watches(false);
-        agent.wait_metric("usher_node_watch_errors_total", "", |count| count > 0.5);
-    });
-    assert!(!is_clean);
+    let rejections: [(&str, Change<'_>); 2] = [
+        ("401", &|server| server.invalidate_token()),
+        ("403", &|server| {
+            server.forbid("get daemonsets");
+            server.forbid("get nodes");
+        }),
+    ];
+    for (status, reject) in rejections {
+        let is_clean = terminate_after(Exists, |server, agent| {
+            reject(server);
+            server.end_watches(false);
+            agent.wait_metric("usher_node_watch_errors_total", "", |count| count > 0.5);
+        });
+        assert!(!is_clean, "{status}");
+    }
 }
 
 #[test]

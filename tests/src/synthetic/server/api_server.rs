@@ -95,6 +95,8 @@ struct Situation {
     race: Option<Value>,
     /// Permissions that the agent lacks: verb and resource.
     forbidden: BTreeSet<&'static str>,
+    /// Permissions that the next request of that kind lacks.
+    forbidden_once: BTreeSet<&'static str>,
     /// The agent's token is invalid.
     unauthorized: bool,
     /// Verb and resource of the next request of that kind, for which the token is rejected.
@@ -149,6 +151,7 @@ impl ApiServer {
                 expired: false,
                 race: None,
                 forbidden: BTreeSet::new(),
+                forbidden_once: BTreeSet::new(),
                 unauthorized: false,
                 rejected_once: None,
                 closing: false,
@@ -222,7 +225,14 @@ impl ApiServer {
         });
     }
 
-    /// Grants it again.
+    /// Rejects the next request of this kind, as a server that has just started does.
+    pub fn forbid_once(&self, right: &'static str) {
+        self.shared.change(|situation| {
+            situation.forbidden_once.insert(right);
+        });
+    }
+
+    /// Grants a permission again.
     pub fn allow(&self, right: &'static str) {
         self.shared.change(|situation| {
             situation.forbidden.remove(right);

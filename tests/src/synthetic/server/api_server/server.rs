@@ -104,7 +104,8 @@ fn answer(situation: &mut Situation, request: &ReceivedRequest) -> Answer {
     if rejected.is_some() {
         return failure(401, "Unauthorized");
     }
-    if situation.forbidden.contains(right.as_str()) {
+    let is_forbidden_once = situation.forbidden_once.remove(right.as_str());
+    if is_forbidden_once || situation.forbidden.contains(right.as_str()) {
         let (verb, resource) = right.split_once(' ').unwrap_or_default();
         return no_right(verb, resource);
     }

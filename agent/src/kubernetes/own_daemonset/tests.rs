@@ -1,0 +1,63 @@
+use std::{collections::VecDeque, sync::Mutex};
+
+use axum::{Json, Router, http::StatusCode, response::IntoResponse};
+use kube::Config;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::serve::connection::{self, Clients};
+
+/// A client whose requests receive these status codes, one after the other.
+async fn client(codes: &[u16]) -> Client {
+    let codes = Arc::new(Mutex::new(VecDeque::from(codes.to_vec())));
+    let respond = move || {
+        let code = codes.lock().unwrap().pop_front();
+        let code = code.expect("no further request");
+        let object = match code {
+            200 => json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {}}),
+            _ => json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code}),
+        };
+        let code = StatusCode::from_u16(code).unwrap();
+        std::future::ready((code, Json(object)).into_response())
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(respond);
+    tokio::spawn(connection::serve(listener, router, Clients::Node));
+    let mut config = Config::new(url.parse().unwrap());
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
+async fn is_deleted(codes: &[u16], is_watched: bool) -> bool {
+    let health = Arc::new(Health::default());
+    health.set_node_watch((!is_watched).then_some("the watch failed"));
+    let daemonset = OwnDaemonSet {
+        client: client(codes).await,
+        namespace: "usher".to_owned(),
+        name: "usher".to_owned(),
+        node_name: "node-1".to_owned(),
+        health,
+    };
+    daemonset.is_deleted().await
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn rejections_count_only_twice_and_after_an_intact_watch() {
+    let cases: [(&[u16], bool, bool); 9] = [
+        (&[200], true, false),
+        (&[404], false, true),
+        // The requests are for the DaemonSet and the Node.
+        (&[403, 403, 403, 403], true, true),
+        (&[403, 403, 401], true, true),
+        (&[401, 401], true, true),
+        (&[403, 403, 200], true, false),
+        (&[401, 200], true, false),
+        (&[403, 200], true, false),
+        (&[403, 403], false, false),
+    ];
+    let found = cases.map(|(codes, is_watched, _)| is_deleted(codes, is_watched));
+    let found = futures::future::join_all(found).await;
+    assert_eq!(found, cases.map(|(.., expected)| expected));
+}
