@@ -138,7 +138,10 @@ impl NodeLoop {
             let wake = self
                 .engine
                 .next_wake()
-                .map(|at| self.started + at.since_start());
+                .map(|at| self.started + at.since_start())
+                .into_iter()
+                .chain(self.orders_due())
+                .min();
             let timer = async {
                 match wake {
                     Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -1,14 +1,11 @@
 //! Requests of operators about one pod.
 
-use std::{
-    mem,
-    time::{Duration, Instant},
-};
+use std::{mem, time::Instant};
 
 use tokio::sync::oneshot;
 use usher_core::{
     Event,
-    admin::{Forecast, Ordered, PlannedTable},
+    admin::{Forecast, LONGEST_BUSY, Ordered, PlannedTable},
     base::id::PodUid,
     decision::Verb,
     engine::request::{Answer, Order, Refused},
@@ -25,9 +22,6 @@ pub(crate) enum OperatorRequest {
     /// The planned table of a pod's network namespace.
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
-
-/// How long a request waits until a change of the pod's hold is over.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// A request that arrived while the pod's ports were being held or released.
 #[derive(Debug)]
@@ -59,7 +53,7 @@ impl NodeLoop {
                     dry_run = order.dry_run,
                     "received an operator's request"
                 );
-                self.order(order, Instant::now() + BUSY, reply);
+                self.order(order, Instant::now() + LONGEST_BUSY, reply);
             }
             OperatorRequest::Forecast(uid, mode, reply) => {
                 drop(reply.send(self.engine.forecast(now, &uid, mode)));
@@ -83,8 +77,18 @@ impl NodeLoop {
         }
     }
 
+    /// When the first waiting request is refused.
+    pub(super) fn orders_due(&self) -> Option<Instant> {
+        self.busy_orders.iter().map(|waiting| waiting.until).min()
+    }
+
     fn order(&mut self, order: Order, until: Instant, reply: oneshot::Sender<Ordered>) {
         let _entered = self.pod_span(&order.pod).entered();
+        // The operator believes that the request failed.
+        if reply.is_closed() {
+            tracing::info!("dropped an operator's request: its client has stopped waiting");
+            return;
+        }
         let Order {
             pod, verb, dry_run, ..
         } = order.clone();

@@ -16,11 +16,14 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
+use usher_core::admin::LONGEST_BUSY;
 
 use crate::failure::Failure;
 
 /// How long the agent may take to respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for a request with a body: an operator's request may wait for its pod.
+const ORDER_TIMEOUT: Duration = LONGEST_BUSY.saturating_add(Duration::from_secs(3));
 /// Limit of a response.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
@@ -61,7 +64,9 @@ impl Client {
     ) -> Result<T, Failure> {
         let body =
             serde_json::to_vec(request).map_err(|error| Failure::unavailable(error.to_string()))?;
-        let body = self.text(method, path, body.into()).await?;
+        let body = self
+            .exchange(method, path, body.into(), ORDER_TIMEOUT)
+            .await?;
         self.decode(&body)
     }
 
@@ -72,7 +77,17 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Bytes, Failure> {
-        let response = tokio::time::timeout(TIMEOUT, async {
+        self.exchange(method, path, body, TIMEOUT).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        longest: Duration,
+    ) -> Result<Bytes, Failure> {
+        let response = tokio::time::timeout(longest, async {
             let body = self.request(method, path, body).await?;
             Limited::new(body, MAX_BODY)
                 .collect()
@@ -80,7 +95,7 @@ impl Client {
                 .map(http_body_util::Collected::to_bytes)
                 .map_err(|error| self.broken(&error.to_string()))
         });
-        let late = |_elapsed| self.broken(&format!("no response within {TIMEOUT:?}"));
+        let late = |_elapsed| self.broken(&format!("no response within {longest:?}"));
         response.await.map_err(late)?
     }
 

@@ -1,5 +1,7 @@
 //! Replies to an operator's requests, the planned table of a pod, and the lines of `usher watch`.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -7,6 +9,9 @@ use crate::{
     engine::request::{Answer, Step, Taken},
     hold::ruleset::Wanted,
 };
+
+/// How long an operator's request waits until a change of the pod's hold is over. Clients must wait longer.
+pub const LONGEST_BUSY: Duration = Duration::from_secs(5);
 
 /// The reply to an operator's request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! Operator requests about a pod, and its plan and table.
 
+use std::time::Duration;
+
 use axum::{
     Json, Router,
     extract::{ConnectInfo, Path, State},
@@ -9,7 +11,7 @@ use axum::{
 };
 use tokio::sync::oneshot;
 use usher_core::{
-    admin::{Document, Origin, RequestOptions},
+    admin::{Document, LONGEST_BUSY, Origin, RequestOptions},
     base::id::PodUid,
     decision::{Requester, Verb},
     engine::request::Order,
@@ -18,6 +20,9 @@ use usher_core::{
 
 use super::{Admin, Peer, observe::REPLY_TIMEOUT, unavailable};
 use crate::event_loop::{Input, OperatorRequest};
+
+/// Timeout of the event loop's reply to an operator's request, which may wait for the pod.
+const ORDER_TIMEOUT: Duration = LONGEST_BUSY.saturating_add(Duration::from_secs(1));
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
@@ -83,7 +88,7 @@ async fn order(
         pid: peer.pid.unwrap_or_default(),
     };
     let dry_run = options.dry_run;
-    let ordered = request(admin, uid, |pod, reply| {
+    let ordered = request(admin, uid, ORDER_TIMEOUT, |pod, reply| {
         let order = Order {
             pod,
             verb,
@@ -114,7 +119,7 @@ async fn plan_in(
 }
 
 async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Response {
-    let forecast = request(admin, uid, |pod, reply| {
+    let forecast = request(admin, uid, REPLY_TIMEOUT, |pod, reply| {
         OperatorRequest::Forecast(pod, mode, reply)
     });
     match forecast.await {
@@ -128,7 +133,7 @@ async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Response {
 }
 
 async fn table(State(admin): State<Admin>, Path(uid): Path<String>) -> Response {
-    match request(&admin, &uid, OperatorRequest::Table).await {
+    match request(&admin, &uid, REPLY_TIMEOUT, OperatorRequest::Table).await {
         Ok(table) => Json(Document::new("Table", Origin::Agent, table)).into_response(),
         Err(response) => response,
     }
@@ -138,6 +143,7 @@ async fn table(State(admin): State<Admin>, Path(uid): Path<String>) -> Response 
 async fn request<T>(
     admin: &Admin,
     uid: &str,
+    longest: Duration,
     request: impl FnOnce(PodUid, oneshot::Sender<T>) -> OperatorRequest,
 ) -> Result<T, Response> {
     let uid = PodUid::parse(uid).map_err(|error| {
@@ -150,7 +156,7 @@ async fn request<T>(
         admin.inputs.send(input).await.ok()?;
         replied.await.ok()
     };
-    tokio::time::timeout(REPLY_TIMEOUT, exchange)
+    tokio::time::timeout(longest, exchange)
         .await
         .ok()
         .flatten()
