@@ -285,12 +285,8 @@ async fn list_pods(
             ..Selection::from(&*reads.borrow())
         };
         let pods = kubelet.pods(selection).await.map(|list| list.pods);
-        if pods.is_some() {
-            let is_first = !readiness.listed.swap(true, Ordering::AcqRel);
-            readiness.changed.notify_one();
-            if is_first {
-                release_startup_code();
-            }
+        if pods.is_some() && readiness.note_list() {
+            release_startup_code();
         }
         if inputs.send(Input::Pods(pods)).await.is_err() {
             return;

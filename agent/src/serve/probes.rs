@@ -51,6 +51,16 @@ impl Readiness {
         all.iter().all(|so| so.load(Ordering::Acquire))
     }
 
+    /// Records a list of the kubelet, and returns whether it is the first one. Later lists do not notify: after each
+    /// notification the agent gets the whole Node to look for the startup taint.
+    pub(crate) fn note_list(&self) -> bool {
+        let is_first = !self.listed.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.changed.notify_one();
+        }
+        is_first
+    }
+
     /// Sets the reason why the CNI plugin does not meet the needs of the Node's mode.
     pub(crate) fn set_plugin(&self, why: Option<String>) {
         *self.plugin.lock().unwrap_or_else(PoisonError::into_inner) = why;
@@ -189,6 +199,8 @@ async fn readyz(State(probes): State<Probes>) -> (StatusCode, String) {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -203,6 +215,17 @@ mod tests {
         assert!(thread.is_alive(at(40)) && !thread.is_alive(at(60)));
         drop(pings);
         assert!(!thread.is_alive(at(80)), "it has ended");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn only_the_first_list_notifies() {
+        let readiness = Readiness::default();
+        assert!(readiness.note_list());
+        let notified = readiness.changed.notified().now_or_never();
+        assert!(notified.is_some());
+        assert!(!readiness.note_list());
+        let notified = readiness.changed.notified().now_or_never();
+        assert!(notified.is_none());
     }
 
     #[test]
