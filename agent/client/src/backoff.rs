@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::jitter;
+
 /// Delay between the first two attempts. Each further delay is twice as long, up to the second value.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
@@ -13,9 +15,18 @@ pub struct Backoff {
     tries: u32,
     last: Option<Instant>,
     due: Option<Instant>,
+    has_jitter: bool,
 }
 
 impl Backoff {
+    /// For requests to a server that all nodes share: each delay is shorter by a random part of up to a half.
+    pub fn with_jitter() -> Self {
+        Self {
+            has_jitter: true,
+            ..Self::default()
+        }
+    }
+
     /// The time of the next attempt. Further calls return the same until [`Backoff::tried`] or [`Backoff::rest`].
     pub fn due(&mut self, now: Instant) -> Instant {
         if let Some(due) = self.due {
@@ -28,7 +39,13 @@ impl Backoff {
             None => Duration::ZERO,
             Some(doublings) => SHORTEST.saturating_mul(1 << doublings.min(8)),
         };
-        let due = now + delay.min(LONGEST);
+        let delay = delay.min(LONGEST);
+        let sooner = if self.has_jitter {
+            jitter::up_to(delay / 2)
+        } else {
+            Duration::ZERO
+        };
+        let due = now + delay - sooner;
         self.due = Some(due);
         due
     }
@@ -73,5 +90,24 @@ mod tests {
         let soon = now + LASTING / 2;
         backoff.tried(now);
         assert!(backoff.due(soon) > soon);
+    }
+
+    #[test]
+    fn jitter_shortens_delays_by_half_at_most() {
+        let now = Instant::now();
+        let waits: Vec<Duration> = (0..100)
+            .map(|_| {
+                let mut backoff = Backoff::with_jitter();
+                assert_eq!(backoff.due(now), now);
+                backoff.tried(now);
+                backoff.due(now) - now
+            })
+            .collect();
+        assert!(
+            waits
+                .iter()
+                .all(|wait| (SHORTEST / 2..=SHORTEST).contains(wait))
+        );
+        assert!(waits.iter().any(|wait| *wait != waits[0]));
     }
 }

@@ -1,8 +1,8 @@
 //! The annotations and labels of the agent's own Node, from a GET and a watch of this one object.
 //!
 //! The agent lists no Nodes, so its role does not need the verb `list`, which RBAC cannot limit to one Node. The API
-//! server ends a watch after [`WATCH`]; if it does not, the agent abandons the watch [`GRACE`] later. Each watch is
-//! followed by a GET, which returns the changes in between.
+//! server ends a watch after the requested time ([`watch_length`]); if it does not, the agent abandons the watch
+//! [`GRACE`] later. Each watch is followed by a GET, which returns the changes in between.
 
 use std::{
     path::PathBuf,
@@ -18,7 +18,7 @@ use kube::{
     core::PartialObjectMeta,
 };
 use tokio::{sync::mpsc, time::timeout_at};
-use usher_client::{backoff::Backoff, error_chain::chain, run_dir};
+use usher_client::{backoff::Backoff, error_chain::chain, jitter, run_dir};
 use usher_core::{
     metric::value::RunFile,
     settings::{annotation, mode::NodeValues},
@@ -28,9 +28,8 @@ use crate::{event_loop::Input, serve::probes::Readiness, telemetry::reporter::Re
 
 /// How long a GET may take.
 const GET: Duration = Duration::from_secs(10);
-/// How long a watch lasts.
-const WATCH: Duration = Duration::from_secs(240);
-
+/// The shortest watch; the longest one is twice as long.
+const SHORTEST_WATCH: Duration = Duration::from_secs(240);
 const GRACE: Duration = Duration::from_secs(15);
 /// A watch that lasted this long resets the backoff.
 const LASTING: Duration = Duration::from_secs(5);
@@ -59,8 +58,8 @@ struct Last {
 enum Lost {
     #[error("no response within {GET:?}")]
     Timeout,
-    #[error("the watch did not end within {:?}", WATCH + GRACE)]
-    Stalled,
+    #[error("the watch did not end within {0:?}")]
+    Stalled(Duration),
     #[error(transparent)]
     Kube(#[from] kube::Error),
     #[error("the watch failed: {0}")]
@@ -74,7 +73,7 @@ impl NodeWatch {
     pub(crate) async fn serve(self) {
         let mut last = None;
         let mut failing = false;
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::with_jitter();
         loop {
             tokio::time::sleep_until(backoff.due(Instant::now()).into()).await;
             let start = Instant::now();
@@ -95,7 +94,7 @@ impl NodeWatch {
                 }
             }
             if start.elapsed() >= LASTING {
-                backoff = Backoff::default();
+                backoff = Backoff::with_jitter();
             }
         }
     }
@@ -110,17 +109,21 @@ impl NodeWatch {
         }
         let version = node.metadata.resource_version.clone().unwrap_or_default();
         self.receive(node, last).await?;
-        let seconds = u32::try_from(WATCH.as_secs()).unwrap_or(u32::MAX);
+        let seconds = watch_length();
         let params = WatchParams::default()
             .fields(&format!("metadata.name={}", self.node_name))
             .timeout(seconds);
         let watch = tokio::time::timeout(GET, nodes.watch_metadata(&params, &version));
         let events = watch.await.map_err(|_elapsed| Lost::Timeout)??;
         let mut events = Box::pin(events);
-        let end = Instant::now() + WATCH + GRACE;
+        let longest = Duration::from_secs(seconds.into()) + GRACE;
+        let end = Instant::now() + longest;
         loop {
             let event = timeout_at(end.into(), events.next()).await;
-            match event.map_err(|_elapsed| Lost::Stalled)?.transpose()? {
+            match event
+                .map_err(|_elapsed| Lost::Stalled(longest))?
+                .transpose()?
+            {
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
                     self.receive(node, last).await?;
                 }
@@ -199,4 +202,10 @@ impl NodeWatch {
         }
         is_saved
     }
+}
+
+/// A random time in seconds, because the API server would receive the watches of all nodes at once otherwise.
+fn watch_length() -> u32 {
+    let length = SHORTEST_WATCH + jitter::up_to(SHORTEST_WATCH);
+    u32::try_from(length.as_secs()).unwrap_or(u32::MAX)
 }

@@ -76,7 +76,7 @@ impl StartupTaint {
         while !self.readiness.is_complete() {
             self.readiness.changed.notified().await;
         }
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::with_jitter();
         // Consecutive failed patches. A failed GET does not change the number.
         let mut failures = 0;
         loop {
@@ -84,7 +84,7 @@ impl StartupTaint {
             match self.reconcile().await {
                 Ok(()) => {
                     failures = 0;
-                    backoff = Backoff::default();
+                    backoff = Backoff::with_jitter();
                     self.readiness.changed.notified().await;
                     tokio::time::sleep_until((start + PAUSE).into()).await;
                 }

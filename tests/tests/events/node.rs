@@ -26,10 +26,13 @@ fn node_change_applies_at_once_without_a_list() {
         "fieldSelector=metadata.name%3Dsynthetic-node",
         "resourceVersion=",
         "allowWatchBookmarks=true",
-        "timeoutSeconds=240",
     ] {
         assert!(query.contains(part), "{query}");
     }
+    let mut parameters = query.split('&');
+    let seconds = parameters.find_map(|parameter| parameter.strip_prefix("timeoutSeconds="));
+    let seconds: u32 = seconds.unwrap().parse().unwrap();
+    assert!((240..=480).contains(&seconds), "{query}");
     received_only(&server, &[]);
 }
 
