@@ -9,6 +9,7 @@
 //! | `cni.sock` | socket where the CNI plugin announces pods |
 //! | `admin.sock` | socket of the command-line tool `usher` |
 //! | `cni.log`, `cni.log.1` | errors of the plugin, which writes them |
+//! | `NAME.unreadable` | a file that an agent could not read when it started |
 //!
 //! With these files, an agent that starts without the API server, or with an invalid configuration, works as before.
 
@@ -39,6 +40,8 @@ pub const TIMELINE: &str = "timeline.jsonl";
 
 /// Suffix of a file that is being written.
 const UNFINISHED: &str = ".new";
+/// Suffix of a file that could not be read.
+const UNREADABLE: &str = ".unreadable";
 /// All of usher's files in the run directory. The cleanup removes only these.
 const OURS: [&str; 7] = [
     NODE_ANNOTATIONS,
@@ -52,8 +55,9 @@ const OURS: [&str; 7] = [
 
 /// Whether usher creates a file of this name. Does not include sockets.
 pub fn is_ours(name: &str) -> bool {
-    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
-    OURS.contains(&name)
+    let suffixes = [UNFINISHED, UNREADABLE];
+    let base = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+    OURS.contains(&base.unwrap_or(name))
 }
 
 /// Why a file of the run directory could not be read or written.
@@ -98,6 +102,25 @@ pub fn load_text(dir: &Path, name: &str) -> Result<Option<String>, Error> {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+/// Renames a file that could not be read, so that the next save does not replace it: it may be intact. The file of an
+/// earlier failure is replaced.
+pub fn set_aside(dir: &Path, name: &str) {
+    let path = dir.join(name);
+    // Others are no files of usher, and the cleanup would not remove them.
+    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+        return;
+    }
+    let aside = dir.join(format!("{name}{UNREADABLE}"));
+    match fs::rename(&path, &aside) {
+        Ok(()) => tracing::info!(file = %aside.display(), "kept the file that could not be read"),
+        Err(error) => tracing::warn!(
+            file = %path.display(),
+            %error,
+            "could not rename the file that could not be read; the next save replaces it"
+        ),
     }
 }
 
@@ -189,6 +212,7 @@ mod tests {
     fn every_saved_file_is_recognized_as_ours() {
         for name in OURS {
             assert!(is_ours(name) && is_ours(&format!("{name}{UNFINISHED}")));
+            assert!(is_ours(&format!("{name}{UNREADABLE}")));
         }
         for other in ["", ".new", "cni.sock", "notes", "timeline.jsonl.old"] {
             assert!(!is_ours(other), "{other}");
@@ -198,5 +222,22 @@ mod tests {
             log.file_name()
                 .is_some_and(|name| is_ours(&name.to_string_lossy()))
         );
+    }
+
+    #[test]
+    fn file_that_could_not_be_read_is_kept_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path();
+        for text in ["first", "second"] {
+            save_text(dir, TIMELINE, text).unwrap();
+            set_aside(dir, TIMELINE);
+            assert_eq!(load_text(dir, TIMELINE).unwrap(), None);
+            let aside = load_text(dir, &format!("{TIMELINE}{UNREADABLE}"));
+            assert_eq!(aside.unwrap().as_deref(), Some(text));
+        }
+        fs::create_dir(dir.join(TIMELINE)).unwrap();
+        set_aside(dir, TIMELINE);
+        assert!(dir.join(TIMELINE).is_dir());
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 2);
     }
 }

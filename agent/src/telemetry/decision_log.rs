@@ -115,7 +115,10 @@ impl Recorder {
         };
         match run_dir::load_text(run_dir, TIMELINE) {
             Ok(text) => recorder.read_back(&text.unwrap_or_default()),
-            Err(error) => recorder.journal_failed(&chain(&error)),
+            Err(error) => {
+                recorder.journal_failed(&chain(&error));
+                run_dir::set_aside(run_dir, TIMELINE);
+            }
         }
         recorder.rewrite();
         recorder

@@ -56,6 +56,7 @@ impl Host {
         for name in [
             "timeline.jsonl",
             "namespaces.json",
+            "namespaces.json.unreadable",
             "config.yaml.new",
             "cni.log",
         ] {
@@ -85,6 +86,7 @@ fn removes_usher_and_nothing_else() {
             "binary",
             "temporary",
             "socket",
+            "file",
             "file",
             "file",
             "file",

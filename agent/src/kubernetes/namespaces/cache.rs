@@ -29,6 +29,7 @@ impl Cache {
     pub(super) fn load(run_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
         let kept = run_dir::load(&run_dir, run_dir::NAMESPACES).unwrap_or_else(|error| {
             tracing::warn!(error = %chain(&error), "could not read the last values of Namespaces");
+            run_dir::set_aside(&run_dir, run_dir::NAMESPACES);
             None
         });
         Self {
@@ -148,6 +149,18 @@ mod tests {
         assert_eq!(cache.last_values("ns-1"), None);
         assert!(cache.last_values("ns-0").is_some() && cache.last_values("one-more").is_some());
         assert!(cache.used.len() <= CAPACITY);
+    }
+
+    #[test]
+    fn file_that_cannot_be_read_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        run_dir::save_text(dir.path(), run_dir::NAMESPACES, "{").unwrap();
+        let mut cache = Cache::load(dir.path().to_owned(), Arc::new(Metrics::new()));
+        assert_eq!(cache.last_values("shop"), None);
+        cache.keep("shop", opted_out());
+        assert_eq!(namespaces::kept(dir.path()).len(), 1);
+        let aside = fs::read_to_string(dir.path().join("namespaces.json.unreadable"));
+        assert_eq!(aside.unwrap(), "{");
     }
 
     #[test]
