@@ -15,6 +15,9 @@
 //! event of a call; after other events it is lost. So events are read one at a time, into a buffer for one. (nix reads
 //! 4 KiB at a time, so it is not used for reading.) Nothing prevents the denial. The remedy against `EMFILE` is a
 //! descriptor limit that is never reached: each waiting exec needs one descriptor.
+//!
+//! A process with a lease on the program ([`F_SETLEASE`](https://man7.org/linux/man-pages/man2/F_SETLEASE.2const.html))
+//! delays that open for up to `fs.lease-break-time`, 45 s by default. With `O_NONBLOCK` it fails instead, with `EAGAIN`.
 
 mod error;
 mod waiting;
@@ -28,6 +31,7 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::AT_FDCWD,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags},
     unistd::read,
 };
@@ -64,6 +68,8 @@ pub enum Access {
 pub struct Group {
     fanotify: Arc<Fanotify>,
     access: Access,
+    /// The events carry the errors of denied execs.
+    has_fd_errors: bool,
 }
 
 impl Group {
@@ -86,22 +92,32 @@ impl Group {
     }
 
     fn init(access: Access) -> Result<Self, Error> {
-        let flags = InitFlags::FAN_CLASS_CONTENT
+        let opened = Self::with(access, true).or_else(|errno| match errno {
+            Errno::EINVAL => Self::with(access, false),
+            errno => Err(errno),
+        });
+        opened.map_err(failed("fanotify_init"))
+    }
+
+    fn with(access: Access, has_fd_errors: bool) -> Result<Self, Errno> {
+        let mut flags = InitFlags::FAN_CLASS_CONTENT
             | InitFlags::FAN_UNLIMITED_QUEUE
             | InitFlags::FAN_UNLIMITED_MARKS
             | InitFlags::FAN_NONBLOCK
             | InitFlags::FAN_CLOEXEC;
-        let event = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
-        let fd_errors = InitFlags::from_bits_retain(FAN_REPORT_FD_ERROR);
-        let fanotify = Fanotify::init(flags | fd_errors, event)
-            .or_else(|errno| match errno {
-                Errno::EINVAL => Fanotify::init(flags, event),
-                errno => Err(errno),
-            })
-            .map_err(failed("fanotify_init"))?;
+        flags.set(
+            InitFlags::from_bits_retain(FAN_REPORT_FD_ERROR),
+            has_fd_errors,
+        );
+        // Without O_NONBLOCK a pod with a lease on the file would block this process.
+        let event = EventFFlags::O_RDONLY
+            | EventFFlags::O_CLOEXEC
+            | EventFFlags::O_LARGEFILE
+            | EventFFlags::O_NONBLOCK;
         Ok(Self {
-            fanotify: Arc::new(fanotify),
+            fanotify: Arc::new(Fanotify::init(flags, event)?),
             access,
+            has_fd_errors,
         })
     }
 
@@ -148,11 +164,13 @@ impl Group {
     pub fn read(&self, mut take: impl FnMut(Waiting)) -> Result<(), Error> {
         let mut event = [0; EVENT];
         for _ in 0..TOGETHER {
+            let was_empty = self.is_empty();
             match read(&*self.fanotify, &mut event) {
                 Ok(_whole) => Waiting::of(&self.fanotify, &event)?
                     .into_iter()
                     .for_each(&mut take),
-                Err(Errno::EAGAIN) => return Ok(()),
+                // Before Linux 6.13 it is also the error of an event whose file is leased.
+                Err(Errno::EAGAIN) if was_empty || self.has_fd_errors => return Ok(()),
                 Err(Errno::EINTR) => {}
                 Err(errno @ (Errno::EBADF | Errno::EINVAL)) => return Err(call("read", errno)),
                 Err(errno) => {
@@ -164,6 +182,12 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// Whether no event is in the queue. A failed poll counts as empty.
+    fn is_empty(&self) -> bool {
+        let mut queue = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        poll(&mut queue, PollTimeout::ZERO) != Ok(1)
     }
 
     /// Allows a waiting operation.
@@ -199,3 +223,6 @@ impl Access {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
