@@ -14,6 +14,7 @@ mod order;
 mod policy;
 pub mod pre_stop;
 mod reserve;
+mod result;
 pub(crate) mod review;
 pub(crate) mod state;
 

@@ -1,10 +1,11 @@
-//! Which stop signals of a pod's containers are held, and the result of each.
+//! Which stop signals of a pod's containers are held, and until when.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::{
-    NoLinger, Released, Stop, StopResult,
+    NoLinger, Released, Stop,
     candidate::{Candidate, candidates, observed},
+    result::unsupported,
     state::{Held, Lingers, Progress},
 };
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
         id::{ContainerId, PodUid},
         time::Timestamp,
     },
-    decision::Kind,
     engine::action::Action,
     plan::SHORTEST_RESERVE,
     pod::{
@@ -206,116 +206,6 @@ impl LingerReview<'_> {
             }
         }
         wanted
-    }
-
-    /// Applies what the holder reports about one run. Returns whether the kubelet's list is needed.
-    pub(crate) fn reported(
-        self,
-        id: &ContainerId,
-        name: &str,
-        result: StopResult,
-        lingers: &mut Lingers,
-        actions: &mut Vec<Action>,
-    ) -> bool {
-        let before = lingers.runs.get(id).copied();
-        let is_app = match before {
-            Some(Progress::Held(held)) => held.is_app,
-            _ => lingers
-                .wanted
-                .iter()
-                .any(|stop| stop.id == *id && stop.is_app),
-        };
-        let mut report = |kind| {
-            actions.push(Action::report(self.uid, self.spec, Some(name), kind, None));
-        };
-        match result {
-            StopResult::Observed => return self.stop_observed(id, is_app, lingers),
-            // What is not counted is not reported.
-            StopResult::Unsupported(_) if self.mode == Mode::Observe => {}
-            StopResult::Unsupported(reason) => {
-                lingers.runs.insert(id.clone(), Progress::Over);
-                if lingers.reported.insert(name.to_owned()) {
-                    report(unsupported(is_app, reason));
-                }
-            }
-            StopResult::Held { at } => {
-                let is_listed = self.spec.is_some_and(|spec| spec.deleting);
-                let is_wanted = lingers.wanted.iter().any(|stop| stop.id == *id);
-                lingers.runs.insert(
-                    id.clone(),
-                    Progress::Held(Held {
-                        since: self.now,
-                        at,
-                        is_listed,
-                        is_app,
-                        quiet: None,
-                        why: (!is_wanted).then_some(Released::NotWanted),
-                        is_ordered: false,
-                    }),
-                );
-                report(if is_app {
-                    Kind::PreStopHeld
-                } else {
-                    Kind::LingerHeld
-                });
-                return !is_listed;
-            }
-            StopResult::Released { held, at_limit } => {
-                let (ordered, after) = match before {
-                    Some(Progress::Held(held)) => (held.why, self.released(id, &held)),
-                    _ => (None, Progress::Over),
-                };
-                let is_auto = matches!(before, Some(Progress::Held(Held { quiet: Some(_), .. })));
-                let why = match (at_limit, ordered) {
-                    // Its limit is the rest of the grace period.
-                    (true, _) if is_auto => Released::Deadline,
-                    (true, _) => Released::Limit,
-                    (false, Some(why)) => why,
-                    (false, None) => Released::NotWanted,
-                };
-                if why == Released::NotDeleted {
-                    // Its next stop signal may be that of a deletion.
-                    lingers.runs.remove(id);
-                } else {
-                    lingers.runs.insert(id.clone(), after);
-                }
-                report(released(is_app, why, held));
-            }
-            StopResult::Lost => {
-                if let Some(Progress::Held(held)) = before {
-                    lingers.runs.insert(id.clone(), self.released(id, &held));
-                    let time = self.now.since(held.since);
-                    report(released(is_app, Released::HolderEnded, time));
-                }
-            }
-        }
-        self.forget_ended(lingers);
-        false
-    }
-
-    /// Forgets the runs that are gone.
-    pub(super) fn forget_ended(self, lingers: &mut Lingers) {
-        let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
-        lingers.drains.retain(|id, _request| known.contains(id));
-        lingers
-            .runs
-            .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));
-    }
-}
-
-fn unsupported(is_app: bool, reason: String) -> Kind {
-    if is_app {
-        Kind::PreStopUnsupported { reason }
-    } else {
-        Kind::LingerUnsupported { reason }
-    }
-}
-
-fn released(is_app: bool, why: Released, held: Duration) -> Kind {
-    if is_app {
-        Kind::PreStopReleased { why, held }
-    } else {
-        Kind::LingerReleased { why, held }
     }
 }
 
