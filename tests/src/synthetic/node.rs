@@ -156,6 +156,12 @@ impl Node {
         self.bundles.as_ref().map(|bundles| bundles.places().tasks)
     }
 
+    /// The program of containers that have it on a volume; only with [`Node::with_bundles`].
+    pub fn volume_program(&self) -> Option<PathBuf> {
+        let places = self.bundles.as_ref().map(Bundles::places);
+        places.map(|places| places.volume.join("pod"))
+    }
+
     /// The value of `--kubelet-token`.
     pub fn token_file(&self) -> PathBuf {
         self.scratch.join("token")

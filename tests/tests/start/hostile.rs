@@ -1,9 +1,13 @@
 //! Unusual or hostile pods and bundles.
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::wire::{ConfigText, Program, Root};
+use usher_tests::synthetic::wire::{ConfigText, Entry, Program, Root};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 use usher_tests::wait::fewer;
 
@@ -17,6 +21,16 @@ const EXECS: usize = 2_000;
 const STORMS: [&str; 2] = ["storm", "other-storm"];
 const MIB: usize = 1024 * 1024;
 const CROWD: usize = 10;
+/// Takes a write lease on a file (`F_SETLEASE`, for which Perl has no name), and keeps it until its input ends.
+const LEASE: &str = r#"
+    use Fcntl;
+    $SIG{IO} = "IGNORE";
+    open(my $file, "<", $ARGV[0]) or die $!;
+    fcntl($file, 1024, F_WRLCK) or die $!;
+    $| = 1;
+    print "leased\n";
+    <STDIN>;
+"#;
 
 fn beside_proxy(node: &Node, app: ContainerSpec) -> Pod {
     node.create(&pod("odd").with(app).with(proxy()))
@@ -32,6 +46,49 @@ fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
     connected(&odd.client_result_so_far(APP, 1));
     meanwhile(node, agent, "other");
     odd
+}
+
+/// Returns when the process has the lease.
+fn lease(file: &Path) -> Child {
+    let mut perl = Command::new("perl");
+    let perl = perl.args(["-e", LEASE]).arg(file);
+    let perl = perl.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut perl = perl.spawn().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(perl.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "leased\n");
+    perl
+}
+
+/// The kernel delays an open of the program for 45 s, also the one that it makes for the holder.
+#[test]
+fn lease_on_the_program_of_an_app() {
+    let Some(node) = holding().filter(|_| privilege::granted_with(&["perl"])) else {
+        return;
+    };
+    let agent = Agent::start(&node);
+    let before = node.create(&ready_on_command("before"));
+    held(&agent, &before);
+    let holder = agent.wait_holder(None);
+    // Processes of other tests execute the file that this one is a link to.
+    let program = node.volume_program().unwrap();
+    let copy = program.with_extension("copy");
+    let copied = Command::new("cp").args([&program, &copy]).status();
+    assert!(copied.unwrap().success());
+    std::fs::rename(&copy, &program).unwrap();
+    let mut owner = lease(&program);
+    let odd = beside_proxy(&node, app(APP).entry(Entry::Volume));
+    let why = reason(&agent, "start-not-held", &odd);
+    assert!(why.contains("EPERM"), "{why}");
+    assert!(!odd.has_run(APP));
+    meanwhile(&node, &agent, "other");
+    assert!(!before.has_run(APP), "a start was released");
+    assert_eq!(agent.wait_holder(None), holder, "the holder ended");
+    ready(&before);
+    ran_after_the_proxy(&before);
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
 }
 
 #[test]
