@@ -3,6 +3,8 @@
 //! The engine names the stop signals to hold ([`Stops::set`]). The agent opens the directory with the container's
 //! runtime state, and the [holder process](crate::start::holder) marks it.
 
+mod observed;
+
 use std::{
     collections::HashMap,
     os::fd::AsFd,
@@ -19,6 +21,7 @@ use usher_core::{
 };
 use usher_sys::oci::{runtime_state, stop_commands::StopCommands};
 
+use self::observed::Observed;
 use super::holder_process::HolderProcess;
 
 #[derive(Debug)]
@@ -28,13 +31,6 @@ pub(super) struct Stops {
     /// In observe mode: the commands of the runtime for the containers of [`Stops::observed`].
     commands: Option<StopCommands>,
     observed: HashMap<ContainerId, Observed>,
-}
-
-/// A container with a stop signal that is reported and does not wait.
-#[derive(Debug)]
-struct Observed {
-    pod: PodUid,
-    name: String,
 }
 
 /// A container whose stop signal is to be held. A restarted holder receives the order again.
@@ -114,97 +110,6 @@ impl Stops {
             let container = id.clone();
             if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
                 tracing::warn!(container_id = %id, reason, "could not order the release of a stop signal");
-            }
-        }
-    }
-
-    /// Observes exactly these stop signals of a pod.
-    fn observe(&mut self, pod: &PodUid, stops: Vec<Stop>) -> Vec<Event> {
-        let Self {
-            runtime_state_dirs,
-            commands,
-            observed,
-            ..
-        } = self;
-        observed.retain(|id, container| {
-            let is_wanted = container.pod != *pod || stops.iter().any(|stop| stop.id == *id);
-            // The mark ends with its directory as well.
-            if let (false, Some(commands)) = (is_wanted, &commands)
-                && let Ok(directory) = runtime_state::open_directory(runtime_state_dirs, id)
-                && let Err(error) = commands.unwatch(directory.as_fd())
-            {
-                tracing::debug!(container_id = %id, error = %chain(&error), "could not remove the mark of a runtime's state");
-            }
-            is_wanted
-        });
-        if observed.is_empty() && stops.is_empty() {
-            self.commands = None;
-        }
-        let mut events = Vec::new();
-        for stop in stops {
-            if self.observed.contains_key(&stop.id) {
-                continue;
-            }
-            match self.watch(&stop.id) {
-                Ok(()) => {
-                    tracing::debug!(container_id = %stop.id, "observes the stop signal of the container");
-                    let container = Observed {
-                        pod: pod.clone(),
-                        name: stop.container,
-                    };
-                    self.observed.insert(stop.id, container);
-                }
-                Err(reason) => {
-                    tracing::debug!(container_id = %stop.id, reason, "could not observe the stop signal of a container");
-                    events.push(Event::Stop {
-                        key: ContainerKey {
-                            pod: pod.clone(),
-                            id: stop.id,
-                        },
-                        name: stop.container,
-                        result: StopResult::Unsupported(reason),
-                    });
-                }
-            }
-        }
-        events
-    }
-
-    fn watch(&mut self, id: &ContainerId) -> Result<(), String> {
-        let directory = runtime_state::open_directory(&self.runtime_state_dirs, id)
-            .map_err(|error| chain(&error))?;
-        let commands = match self.commands.take() {
-            Some(commands) => commands,
-            None => StopCommands::open().map_err(|error| chain(&error))?,
-        };
-        let watched = commands.watch(directory.as_fd());
-        self.commands = Some(commands);
-        watched.map_err(|error| chain(&error))
-    }
-
-    /// Waits for stop signals in observe mode. The future may be dropped at any time.
-    pub(super) async fn next(&mut self) -> Vec<Event> {
-        let Some(commands) = &mut self.commands else {
-            return std::future::pending().await;
-        };
-        match commands.next().await {
-            Ok(id) => {
-                let container = self.observed.get(&id);
-                let event = container.map(|Observed { pod, name }| Event::Stop {
-                    key: ContainerKey {
-                        pod: pod.clone(),
-                        id: id.clone(),
-                    },
-                    name: name.clone(),
-                    result: StopResult::Observed,
-                });
-                event.into_iter().collect()
-            }
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "could not read the notifications of the runtime's commands; stop signals are not observed");
-                self.commands = None;
-                self.observed.clear();
-                Vec::new()
             }
         }
     }
