@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{NoLinger, limit, longest, pre_stop, reserve};
 use crate::{
     decision::NotApplicable,
-    plan::SHORTEST_RESERVE,
     pod::view::PodView,
     settings::overrides::{LingerKind, PreStop},
 };
@@ -32,14 +31,15 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
         reserve: reserve::of(&view.plan, sidecar, view.spec.grace),
     });
     let names = view.spec.containers.iter().map(|one| one.name.as_str());
+    let reserve = reserve::of_apps(&view.spec, &view.plan);
     let apps = names
         .filter(|name| view.plan.is_app(name))
-        .map(|name| Candidate {
+        .map(move |name| Candidate {
             name,
             is_app: true,
             is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
             limit: pre_stop::limit(&view.spec, &view.plan),
-            reserve: SHORTEST_RESERVE,
+            reserve,
         });
     sidecars
         .chain(apps)

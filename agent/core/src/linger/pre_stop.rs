@@ -7,13 +7,8 @@ pub mod traffic;
 
 use std::time::Duration;
 
-use super::NoLinger;
-use crate::{
-    decision::NotApplicable,
-    plan::{Plan, SHORTEST_RESERVE},
-    pod::spec::Pod,
-    settings::overrides::PreStop,
-};
+use super::{NoLinger, reserve};
+use crate::{decision::NotApplicable, plan::Plan, pod::spec::Pod, settings::overrides::PreStop};
 
 /// How long the stop signal of an app may be held at most.
 ///
@@ -24,7 +19,7 @@ pub(crate) fn limit(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
     if plan.not_ours == Some(NotApplicable::ExcludedNamespace) {
         return Err(NoLinger::ExcludedNamespace);
     }
-    let (grace, reserve) = (pod.grace, SHORTEST_RESERVE);
+    let (grace, reserve) = (pod.grace, reserve::of_apps(pod, plan));
     let left = grace.saturating_sub(reserve);
     if left.is_zero() {
         return Err(NoLinger::Grace { grace, reserve });

@@ -21,13 +21,22 @@ fn recipes([helper, logs, mesh]: [u64; 3]) -> Config {
 
 /// A deleted pod. The stop signals of its three sidecars are held.
 fn lingering(takes: [u64; 3], grace: u64) -> Stage {
+    lingering_pod(takes, pod_of_all(grace))
+}
+
+fn pod_of_all(grace: u64) -> Pod {
     let names = ["app", "h", "x", "m"];
     let spec = Pod {
         restart_policy: RestartPolicy::Always,
         grace: seconds(grace),
         ..plain::pod(names.map(container).into())
     };
-    let mut stage = Stage::new(Mode::Off, annotated(spec, "true"));
+    annotated(spec, "true")
+}
+
+fn lingering_pod(takes: [u64; 3], spec: Pod) -> Stage {
+    let grace = spec.grace.as_secs();
+    let mut stage = Stage::new(Mode::Off, spec);
     stage.hold_mode = Mode::Enforce;
     stage.mode(Mode::Off);
     stage.send(Event::Configured(std::sync::Arc::new(recipes(takes))));
@@ -170,5 +179,33 @@ proptest! {
             prop_assert!(at <= seconds(grace - own.min(grace)) + slack, "{} at {at:?}", names[stop]);
             prop_assert!(stop == 0 || all >= grace || released[stop - 1].unwrap() <= at);
         }
+    }
+    /// For any durations: while the stop signal of an app waits, no sidecar is released, and both have their deadlines
+    /// within the grace period.
+    #[test]
+    fn app_is_released_before_the_deadline_of_a_sidecar(
+        takes in prop::array::uniform3(0..40_u64),
+        grace in 3..60_u64,
+        pre_stop in prop::sample::select(vec!["auto", "1s", "15s", "10m"]),
+    ) {
+        let mut spec = pod_of_all(grace);
+        let pre_stop = ("usher.dev/pre-stop".to_owned(), pre_stop.to_owned());
+        spec.annotations.extend([pre_stop]);
+        let mut stage = lingering_pod(takes, spec);
+        stage.send(Event::Stop {
+            key: key("a"),
+            name: "app".to_owned(),
+            result: StopResult::Held { at: NOON },
+        });
+        stage.list();
+        let is_held = |held: &[String], name: &str| held.iter().any(|one| one == name);
+        let mut held = stage.held_stops();
+        prop_assert_eq!(held.len(), 4);
+        for _ in 0..(4 * grace) {
+            stage.pass(Duration::from_millis(250));
+            held = stage.held_stops();
+            prop_assert!(held.len() == 4 || !is_held(&held, "app"), "{held:?}");
+        }
+        prop_assert_eq!(held, Vec::<String>::new());
     }
 }

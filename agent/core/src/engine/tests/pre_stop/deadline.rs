@@ -1,4 +1,4 @@
-//! A deadline that is brought forward while the stop signal of an app waits. Nothing else happens in the pod.
+//! The deadline of an app's stop signal: before that of its sidecars, and brought forward while the signal waits.
 
 use super::*;
 
@@ -66,4 +66,27 @@ fn unlisted_pod_is_released() {
     assert_eq!(stage.take(), ["stops []"]);
     let line = stage.app_released(false);
     assert!(line.contains("no longer lists the pod"), "{line}");
+}
+
+/// The sidecars are there until the app has had its signal, and a time to end.
+#[test]
+fn app_has_its_signal_before_the_sidecars_that_linger() {
+    for (pre_stop, grace, linger, expected) in [
+        ("auto", 30, "true", "stops [istio-proxy 23s, app 21s]"),
+        ("25s", 30, "true", "stops [istio-proxy 23s, app 21s]"),
+        ("10s", 30, "true", "stops [istio-proxy 23s, app 10s]"),
+        ("auto", 30, "20s", "stops [istio-proxy 20s, app 21s]"),
+        ("auto", 30, "false", "stops [app 28s]"),
+        // Half of the sidecar's time.
+        ("auto", 10, "true", "stops [istio-proxy 3s, app 1.5s]"),
+        ("auto", 3, "true", "stops [istio-proxy 1s, app 500ms]"),
+    ] {
+        let spec = Pod {
+            grace: seconds(grace),
+            ..pod(RestartPolicy::Always, &["app"])
+        };
+        let spec = annotated(spec, "usher.dev/linger", linger);
+        let spec = annotated(spec, "usher.dev/pre-stop", pre_stop);
+        assert_eq!(stage(Mode::Enforce, spec).take(), [expected]);
+    }
 }
