@@ -28,7 +28,7 @@ impl Starts {
             News::StopArmed { .. }
             | News::StopUnable { .. }
             | News::StopHeld { .. }
-            | News::StopReleased { .. } => self.stops.reported(news),
+            | News::StopReleased { .. } => self.stops.reported(&mut self.holder, news),
             News::Denied { container, reason } => self.exec_denied(container.as_ref(), &reason),
             News::Marked { container } => self.container_marked(&container),
             News::Held { container } => {

@@ -107,10 +107,7 @@ impl Stops {
                 continue;
             }
             armed.stage = Stage::Released;
-            let container = id.clone();
-            if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
-                tracing::warn!(container_id = %id, reason, "could not order the release of a stop signal");
-            }
+            order_release(holder, id);
         }
     }
 
@@ -120,7 +117,7 @@ impl Stops {
             Ok(directory) => directory,
             Err(error) => {
                 let event = self.event(id, StopResult::Unsupported(chain(&error)));
-                self.armed.remove(id);
+                self.forget(holder, id);
                 return event;
             }
         };
@@ -135,6 +132,15 @@ impl Stops {
             }
         }
         None
+    }
+
+    /// Forgets a container. The holder may have an order for it that it had not read when it reported the end of the
+    /// earlier one, such as another limit. Nothing else would withdraw that.
+    fn forget(&mut self, holder: &mut HolderProcess, id: &ContainerId) {
+        let armed = self.armed.remove(id);
+        if armed.is_some_and(|armed| armed.stage != Stage::Unsent) {
+            order_release(holder, id);
+        }
     }
 
     /// Sends the orders that the new holder lacks.
@@ -162,7 +168,7 @@ impl Stops {
         lost
     }
 
-    pub(super) fn reported(&mut self, news: News) -> Vec<Event> {
+    pub(super) fn reported(&mut self, holder: &mut HolderProcess, news: News) -> Vec<Event> {
         let event = match news {
             News::StopHeld { container } => {
                 let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -171,7 +177,7 @@ impl Stops {
             }
             News::StopUnable { container, reason } => {
                 let event = self.event(&container, StopResult::Unsupported(reason));
-                self.armed.remove(&container);
+                self.forget(holder, &container);
                 event
             }
             News::StopReleased {
@@ -182,8 +188,10 @@ impl Stops {
                 let result = held.map(|held| StopResult::Released { held, at_limit });
                 let event = result.and_then(|result| self.event(&container, result));
                 // Otherwise the container has been armed again in the meantime.
-                let is_over = |armed: &Armed| armed.stage == Stage::Released || at_limit;
-                if self.armed.get(&container).is_some_and(is_over) {
+                let is_released = |armed: &Armed| armed.stage == Stage::Released;
+                if at_limit {
+                    self.forget(holder, &container);
+                } else if self.armed.get(&container).is_some_and(is_released) {
                     self.armed.remove(&container);
                 }
                 event
@@ -207,6 +215,13 @@ impl Stops {
             name: armed.name.clone(),
             result,
         })
+    }
+}
+
+fn order_release(holder: &mut HolderProcess, id: &ContainerId) {
+    let container = id.clone();
+    if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
+        tracing::warn!(container_id = %id, reason, "could not order the release of a stop signal");
     }
 }
 
