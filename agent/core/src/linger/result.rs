@@ -32,6 +32,10 @@ impl LingerReview<'_> {
         };
         match result {
             StopResult::Observed => return self.stop_observed(id, is_app, lingers),
+            // The runtime writes its state after the hooks of the container, which may take longer than expected.
+            StopResult::Unsupported(_) if !self.may_have_executed(id) => {
+                lingers.early.insert(id.clone());
+            }
             // What is not counted is not reported.
             StopResult::Unsupported(_) if self.mode == Mode::Observe => {}
             StopResult::Unsupported(reason) => {
@@ -95,10 +99,16 @@ impl LingerReview<'_> {
         false
     }
 
+    fn may_have_executed(self, id: &ContainerId) -> bool {
+        let mut runs = self.runs.iter();
+        runs.all(|(run, state)| run != id || state.executed)
+    }
+
     /// Forgets the runs that are gone.
     pub(super) fn forget_ended(self, lingers: &mut Lingers) {
         let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
         lingers.drains.retain(|id, _request| known.contains(id));
+        lingers.early.retain(|id| known.contains(id));
         lingers
             .runs
             .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));

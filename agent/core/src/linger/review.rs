@@ -74,7 +74,8 @@ impl LingerReview<'_> {
             .filter(|candidate| candidate.limit.is_ok())
             .filter_map(|candidate| self.runs.newest(candidate.name))
             .filter(|(id, run)| !lingers.runs.contains_key(*id) && run.state == RunState::Running);
-        runs.filter_map(|(_id, run)| created_at(run))
+        runs.filter(|(id, _run)| !lingers.early.contains(*id))
+            .filter_map(|(_id, run)| created_at(run))
             .filter(|created| *created > self.now)
             .min()
     }
@@ -182,6 +183,7 @@ impl LingerReview<'_> {
             let is_open = match lingers.runs.get(id) {
                 None => {
                     run.state == RunState::Running
+                        && (run.executed || !lingers.early.contains(id))
                         && created_at(run).is_none_or(|created| created <= self.now)
                 }
                 Some(Progress::Held(held)) => held.why.is_none(),

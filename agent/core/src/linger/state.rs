@@ -27,6 +27,8 @@ pub(crate) struct Lingers {
     pub(super) runs: BTreeMap<ContainerId, Progress>,
     /// The requests that were sent to drain sidecars.
     pub(super) drains: BTreeMap<ContainerId, Request>,
+    /// The runs without a state of the runtime when they had not executed their program: the runtime may still write it.
+    pub(super) early: BTreeSet<ContainerId>,
     /// Containers that were reported as unsupported.
     pub(super) reported: BTreeSet<String>,
     /// In observe mode: what clients do after the stop signal of an app.

@@ -1,5 +1,6 @@
 //! Stop signals of sidecars that wait until the apps of a deleted pod have ended.
 
+mod creation;
 mod deadline;
 mod drain;
 mod not_wanted;
@@ -304,29 +305,4 @@ fn container_id_of_a_stop_is_that_of_the_newest_run() {
         _ => None,
     });
     assert_eq!(ids.collect::<Vec<ContainerId>>(), [id("i")]);
-}
-
-/// The runtime writes its state of a container after the first process of the container exists.
-#[test]
-fn armed_when_the_runtime_has_created_the_container() {
-    let mut stage = stage(Mode::Enforce, requested());
-    stage.take();
-    stage.exit("i", 0);
-    stage.take();
-    let started = |run| {
-        let name = Some(PROXY.to_owned());
-        Event::container(key(run), ContainerChange::Started { name })
-    };
-    stage.send(started("j"));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.send(Event::container(key("j"), ContainerChange::Executed));
-    assert_eq!(stage.take(), [ARMED]);
-    // The agent did not observe the execution.
-    stage.exit("j", 0);
-    stage.take();
-    stage.send(started("k"));
-    stage.pass(seconds(4));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.pass(seconds(2));
-    assert_eq!(stage.take(), [ARMED]);
 }
