@@ -37,6 +37,8 @@ pub struct Stop {
     pub is_app: bool,
     /// Limit of the hold, from the moment that the signal waits.
     pub limit: Duration,
+    /// The limit that the annotation sets. The grace period may leave less.
+    pub setting: Option<Duration>,
     /// In observe mode: the signal is reported and does not wait.
     pub is_observed: bool,
 }

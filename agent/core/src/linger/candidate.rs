@@ -17,20 +17,31 @@ pub(super) struct Candidate<'view> {
     pub(super) is_auto: bool,
     /// How long its stop signal may be held.
     pub(super) limit: Result<Duration, NoLinger>,
+    /// The limit that the annotation sets.
+    pub(super) setting: Option<Duration>,
     /// The part of the grace period that it needs after its stop signal.
     pub(super) reserve: Duration,
 }
 
 /// Those for which the pod requests it, including those whose stop signals cannot wait.
 pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
-    let sidecars = view.plan.sidecars.iter().map(|sidecar| Candidate {
+    let linger_limit = match view.plan.tuning.linger {
+        LingerKind::For(limit) => Some(limit),
+        LingerKind::Unset | LingerKind::No | LingerKind::UntilAppsEnd => None,
+    };
+    let sidecars = view.plan.sidecars.iter().map(move |sidecar| Candidate {
         name: &sidecar.name,
         is_app: false,
         is_auto: false,
         limit: limit(&view.spec, &view.plan, sidecar),
+        setting: linger_limit,
         reserve: reserve::of(&view.plan, sidecar, view.spec.grace),
     });
     let names = view.spec.containers.iter().map(|one| one.name.as_str());
+    let pre_stop_time = match view.plan.tuning.pre_stop {
+        Some(PreStop::For(time)) => Some(time),
+        Some(PreStop::Auto) | None => None,
+    };
     let reserve = reserve::of_apps(&view.spec, &view.plan);
     let apps = names
         .filter(|name| view.plan.is_app(name))
@@ -39,6 +50,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
             is_app: true,
             is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
             limit: pre_stop::limit(&view.spec, &view.plan),
+            setting: pre_stop_time,
             reserve,
         });
     sidecars
@@ -66,6 +78,7 @@ pub(super) fn observed(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
         is_app,
         is_auto: false,
         limit: Ok(Duration::ZERO),
+        setting: None,
         reserve: Duration::ZERO,
     })
 }

@@ -71,11 +71,12 @@ impl LingerReview<'_> {
                     Some(Progress::Held(held)) => (held.why, self.released(id, &held)),
                     _ => (None, Progress::Over),
                 };
-                let is_auto = matches!(before, Some(Progress::Held(Held { quiet: Some(_), .. })));
+                let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
+                let setting = wanted.and_then(|stop| stop.setting);
                 let why = match (at_limit, ordered) {
-                    // Its limit is the rest of the grace period.
-                    (true, _) if is_auto => Released::Deadline,
-                    (true, _) => Released::Limit,
+                    (true, _) if setting.is_some_and(|setting| held >= setting) => Released::Limit,
+                    // Its limit was the rest of the grace period.
+                    (true, _) => Released::Deadline,
                     (false, Some(why)) => why,
                     (false, None) => Released::NotWanted,
                 };

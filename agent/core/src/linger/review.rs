@@ -196,6 +196,7 @@ impl LingerReview<'_> {
                     container: name.to_owned(),
                     is_app,
                     limit,
+                    setting: candidate.setting,
                     is_observed: self.mode == Mode::Observe,
                 }),
                 Err(why @ NoLinger::Grace { .. }) if is_open => {

@@ -100,6 +100,7 @@ fn stop(digit: &str) -> Stop {
         container: "istio-proxy".to_owned(),
         is_app: false,
         limit: Duration::from_secs(23),
+        setting: None,
         is_observed: false,
     }
 }

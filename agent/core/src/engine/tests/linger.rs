@@ -76,8 +76,11 @@ impl Stage {
     }
 
     fn released(&mut self, at_limit: bool) -> String {
+        self.released_after(seconds(4), at_limit)
+    }
+
+    fn released_after(&mut self, held: Duration, at_limit: bool) -> String {
         self.log.clear();
-        let held = seconds(4);
         self.stop_reported(StopResult::Released { held, at_limit });
         self.log
             .iter()

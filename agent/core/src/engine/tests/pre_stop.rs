@@ -52,8 +52,11 @@ impl Stage {
 
     /// The holder reports the release.
     fn app_released(&mut self, at_limit: bool) -> String {
+        self.app_released_after(seconds(10), at_limit)
+    }
+
+    fn app_released_after(&mut self, held: Duration, at_limit: bool) -> String {
         self.log.clear();
-        let held = seconds(10);
         self.app_stop(StopResult::Released { held, at_limit });
         self.log.join("\n")
     }

@@ -21,19 +21,24 @@ fn grace_period_without_time_is_reported_once() {
     );
 }
 
+/// The holder releases at its limit, which is the annotation's or the rest of the grace period.
 #[test]
 fn annotation_with_a_duration_limits_the_hold() {
-    let mut stage = stage(
-        Mode::Enforce,
-        annotated(pod(RestartPolicy::Always, &["app"]), "10s"),
-    );
-    assert_eq!(stage.take(), ["stops [istio-proxy 10s]"]);
-    stage.delete(30, 0);
-    stage.held_at(NOON);
-    stage.list();
-    let line = stage.released(true);
-    assert!(line.contains("its limit has passed"), "{line}");
-    assert_eq!(stage.take(), [HELD, DRAIN, RELEASED, "stops []"]);
+    for (linger, limit, expected) in [
+        ("10s", 10, "its limit has passed"),
+        ("25s", 23, "the rest of the pod's grace period"),
+        ("true", 23, "the rest of the pod's grace period"),
+    ] {
+        let spec = annotated(pod(RestartPolicy::Always, &["app"]), linger);
+        let mut stage = stage(Mode::Enforce, spec);
+        assert_eq!(stage.take(), [format!("stops [istio-proxy {limit}s]")]);
+        stage.delete(30, 0);
+        stage.held_at(NOON);
+        stage.list();
+        let line = stage.released_after(seconds(limit), true);
+        assert!(line.contains(expected), "{line}");
+        assert_eq!(stage.take(), [HELD, DRAIN, RELEASED, "stops []"]);
+    }
 }
 
 #[test]

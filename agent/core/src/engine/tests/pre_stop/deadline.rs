@@ -90,3 +90,14 @@ fn app_has_its_signal_before_the_sidecars_that_linger() {
         assert_eq!(stage(Mode::Enforce, spec).take(), [expected]);
     }
 }
+
+/// The holder's limit is the rest of the grace period, which is shorter than the annotation's time.
+#[test]
+fn holder_that_releases_before_the_time_has_passed() {
+    let mut stage = held();
+    let line = stage.app_released_after(seconds(598), true);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+}
