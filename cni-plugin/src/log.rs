@@ -4,9 +4,9 @@
 
 use std::{
     error::Error,
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -68,12 +68,13 @@ fn line(now: SystemTime, text: &str) -> String {
     format!("{now} usher-cni[{}]: {text}\n", std::process::id())
 }
 
-/// Appends a line. The log is in the agent's directory, which does not exist before the first agent after a boot.
+/// Appends a line. The log is in the agent's directory, which does not exist before the first agent after a boot. Both are
+/// for root only, as the agent creates them.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     match append_existing(path, line) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(parent) = path.parent() {
-                fs::create_dir(parent)?;
+                DirBuilder::new().mode(0o700).create(parent)?;
             }
             append_existing(path, line)
         }
@@ -99,7 +100,7 @@ fn open(path: &Path) -> io::Result<File> {
     let file = options
         .append(true)
         .create(true)
-        .mode(0o640)
+        .mode(0o600)
         .custom_flags(flags.bits())
         .open(path)?;
     if file.metadata()?.is_file() {
@@ -116,7 +117,7 @@ fn rotated(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -153,6 +154,9 @@ mod tests {
             append(&path, "a\n").unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), lines);
         }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[test]
