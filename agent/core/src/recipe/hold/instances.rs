@@ -56,7 +56,8 @@ impl Instances {
                 .filter(|instance| own_port(instance).is_none() && !has_socket(instance))
                 .count(),
         };
-        let next_ports = |first: u16| (first..).take(others);
+        // The pod sets `first`: the last port has no next one.
+        let next_ports = |first: u16| (first..=u16::MAX).take(others);
         let firsts = match self.port.of(subject) {
             0 => &self.defaults[..],
             first => &[first],

@@ -60,3 +60,49 @@ fn first_of_two_holds_at_one_port_applies() {
     spec.annotations = declared.into();
     assert_eq!(armed(spec), ARM);
 }
+
+/// The pod sets the first port of its instances, and the last port has no next one.
+#[test]
+fn ports_of_instances_end_at_the_last_port() {
+    let sql = ("cloud-sql-connectors/cloud-sql-proxy:2.11.3", "p:r:i");
+    let alloydb = (
+        "alloydb-connectors/alloydb-auth-proxy:1.13.0",
+        "projects/p/locations/l/clusters/c/instances/i",
+    );
+    let flag = |port: u16| (Some(format!("--port={port}")), None);
+    let variable = |name, port: u16| (None, Some((name, port.to_string())));
+    for ((image, instance), (flag, variable), instances, expected) in [
+        (sql, flag(65_535), 1, "65535 30s"),
+        (sql, flag(65_535), 3, "65535 30s"),
+        (sql, flag(65_534), 2, "65534 30s, 65535 30s"),
+        (sql, variable("CSQL_PROXY_PORT", 65_535), 1, "65535 30s"),
+        (
+            sql,
+            variable("CSQL_PROXY_PORT", 65_534),
+            2,
+            "65534 30s, 65535 30s",
+        ),
+        (alloydb, flag(65_535), 1, "65535 30s"),
+        (alloydb, flag(65_534), 2, "65534 30s, 65535 30s"),
+        (
+            alloydb,
+            variable("ALLOYDB_PROXY_PORT", 65_535),
+            2,
+            "65535 30s",
+        ),
+    ] {
+        let mut spec = istio();
+        let proxy = &mut spec.containers[1];
+        *proxy = container("database-proxy");
+        proxy.image = format!("gcr.io/{image}");
+        proxy.words = flag.into_iter().collect();
+        proxy
+            .words
+            .extend((0..instances).map(|_| instance.to_owned()));
+        proxy.env = variable
+            .into_iter()
+            .map(|(name, port)| (name.to_owned(), port))
+            .collect();
+        assert_eq!(armed(spec), format!("arm {expected}, users []"));
+    }
+}
