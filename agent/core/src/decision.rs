@@ -10,6 +10,7 @@ pub mod timeline;
 use std::{sync::Arc, time::Duration};
 
 pub use self::operator_request::{OperatorRequest, Requester, Verb};
+pub(crate) use self::reason::omitted_ports_text;
 use crate::{
     base::id::PodUid,
     hold::{Failed, NotHeld, Opened, Tally},
@@ -121,6 +122,8 @@ pub enum Kind {
         deadline: Duration,
         /// DNS queries are not held, because the kernel cannot.
         without_dns: bool,
+        /// How many more ports are not held, because the pod has too many.
+        omitted_ports: usize,
         /// The apps that are held at their start as well.
         starts: Vec<Start>,
     },

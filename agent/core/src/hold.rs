@@ -21,6 +21,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::listeners::PROBE_GRACE;
 use crate::hold::ruleset::{Queue, Ruleset, Then};
 
+/// Limit of the held ports of a pod.
+pub const MAX_HELD_PORTS: usize = 64;
+
 /// A port with connections that are held until a sidecar is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldPort {
@@ -115,6 +118,8 @@ pub enum NotHeld {
     NoSidecar,
     /// No app connects to its sidecars.
     NoHeldPort,
+    /// Its sidecars have more ports than usher holds of a pod.
+    TooManyPorts { ports: usize },
     /// All its containers are sidecars.
     NoApp,
     /// By the pod's annotation, its Namespace or the configuration.

@@ -3,6 +3,7 @@
 //! It follows from the pod's spec, its Namespace, the configuration and the
 //! versions that sidecars reported; it is rebuilt when one of these changes.
 
+mod port_limit;
 mod sidecar;
 pub(crate) mod start;
 pub mod version_query;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub self_ending: Vec<SelfEnding>,
     /// Held ports that the pod declares for containers that are not sidecars.
     pub(crate) declared: Vec<HeldPort>,
+    /// How many more ports are not held, because a pod has too many.
+    pub(crate) omitted_ports: usize,
     /// Apps whose starts are held.
     pub(crate) starts: Vec<PlannedStart>,
     pub tuning: Tuning,
@@ -78,16 +81,20 @@ impl Plan {
             .collect();
         let self_ending = self_ending(pod, config, &tuning);
         keep_work(pod, &tuning, &self_ending, &mut sidecars);
+        let is_sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
+        let mut declared: Vec<HeldPort> = tuning
+            .hold_ports
+            .iter()
+            .filter(|(name, _ports)| !is_sidecar(name) && pod.container(name).is_some())
+            .flat_map(|(name, ports)| declared_held_ports(name, ports))
+            .collect();
+        let omitted_ports = port_limit::limit(&mut sidecars, &mut declared);
         keep_own_ports(&mut sidecars);
         // The plan stays in memory, and most plans have one sidecar.
         sidecars.shrink_to_fit();
-        let sidecar = |name: &str| sidecars.iter().any(|sidecar| sidecar.name == name);
-        let declared = tuning.hold_ports.iter();
-        let declared = declared.filter(|(name, _ports)| !sidecar(name));
-        let declared = declared.flat_map(|(name, ports)| declared_held_ports(name, ports));
-        let declared = declared.filter(|held_port| pod.container(&held_port.sidecar).is_some());
         let mut plan = Self {
-            declared: declared.collect(),
+            declared,
+            omitted_ports,
             starts: Vec::new(),
             sidecars,
             self_ending,
@@ -147,7 +154,10 @@ impl Plan {
             return Some(match (self.sidecars.is_empty(), names.is_empty()) {
                 (true, false) => NotHeld::NativeOnly { names },
                 (true, true) => NotHeld::NoSidecar,
-                (false, _) => NotHeld::NoHeldPort,
+                (false, _) => match self.omitted_ports {
+                    0 => NotHeld::NoHeldPort,
+                    ports => NotHeld::TooManyPorts { ports },
+                },
             });
         }
         let mut apps = pod.containers.iter();

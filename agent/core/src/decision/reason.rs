@@ -6,6 +6,7 @@ mod start;
 
 use std::fmt;
 
+pub(crate) use self::hold::omitted_ports_text;
 use crate::{
     base::duration,
     decision::{Kind, NotApplicable, WaitReason},
@@ -109,8 +110,16 @@ impl fmt::Display for Kind {
                 held_ports,
                 deadline,
                 without_dns,
+                omitted_ports,
                 starts,
-            } => hold::armed(out, held_ports, *deadline, *without_dns, starts),
+            } => hold::armed(
+                out,
+                held_ports,
+                *deadline,
+                *without_dns,
+                *omitted_ports,
+                starts,
+            ),
             Self::HoldReleased {
                 why,
                 shut,

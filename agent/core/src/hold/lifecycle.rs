@@ -254,6 +254,7 @@ impl<'engine> HoldReview<'engine> {
                 .collect(),
             deadline: view.plan.tuning.hold_deadline,
             without_dns: dns && self.features.dns.is_none(),
+            omitted_ports: view.plan.omitted_ports,
             starts: self.conditions(view).starts_to_hold(self.features),
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     base::time::Timestamp,
-    hold::{Tally, syn::Syn},
+    hold::{MAX_HELD_PORTS, Tally, syn::Syn},
 };
 use usher_sys::net::{
     netns::Netns,
@@ -13,9 +13,6 @@ use usher_sys::net::{
 };
 
 use super::{Gate, port_list, sender::Injection};
-
-/// With more ports, only the table is deleted. usher holds fewer, but a pod can add elements to its own table.
-const MAX_PORTS: usize = 64;
 
 /// The release of all ports.
 #[derive(Debug)]
@@ -141,7 +138,8 @@ impl Gate {
     /// If ports are still held: the kernel releases them at their deadline.
     pub(in crate::worker) fn open_all(&mut self, netns: &Netns) -> Result<Opened, NftError> {
         let ports = self.ports.clone();
-        let still_held = ports.len() > MAX_PORTS || self.open_some(netns, &ports).is_err();
+        // With more ports, only the table is deleted: a pod can add elements to its own table.
+        let still_held = ports.len() > MAX_HELD_PORTS || self.open_some(netns, &ports).is_err();
         let mut at = self.now();
         // A failure only matters while ports are held.
         let deleted = self.delete();

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::start;
 use crate::{
     base::duration::{elapsed, setting},
-    hold::{Failed, NotHeld, Opened, Tally},
+    hold::{Failed, MAX_HELD_PORTS, NotHeld, Opened, Tally},
     settings::annotation,
     start::Start,
 };
@@ -34,6 +34,11 @@ impl fmt::Display for NotHeld {
             Self::NoHeldPort => write!(
                 out,
                 "no recipe knows a port of the pod's sidecars that apps connect to; annotation {} can declare some",
+                annotation::HOLD_PORTS
+            ),
+            Self::TooManyPorts { ports } => write!(
+                out,
+                "the pod's sidecars have {ports} ports, and usher holds at most {MAX_HELD_PORTS} ports of a pod; annotation {} can declare some",
                 annotation::HOLD_PORTS
             ),
             Self::NoApp => {
@@ -95,6 +100,7 @@ pub(super) fn armed(
     ports: &[(String, u16)],
     deadline: Duration,
     without_dns: bool,
+    omitted_ports: usize,
     starts: &[Start],
 ) -> fmt::Result {
     let ports: Vec<String> = ports
@@ -114,7 +120,17 @@ pub(super) fn armed(
     if without_dns {
         out.write_str("; DNS queries are not: the node's kernel has neither queue nor NFQUEUE")?;
     }
-    Ok(())
+    match omitted_ports_text(omitted_ports) {
+        Some(text) => write!(out, "; {text}"),
+        None => Ok(()),
+    }
+}
+
+/// The held ports beyond the limit of a pod, if there are any.
+pub(crate) fn omitted_ports_text(ports: usize) -> Option<String> {
+    (ports > 0).then(|| {
+        format!("{ports} more ports are not held, because usher holds at most {MAX_HELD_PORTS} ports of a pod")
+    })
 }
 
 pub(super) fn adopted(out: &mut fmt::Formatter<'_>, ports: &[u16]) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Engine, ms};
 use crate::{
     admin::{Acts, HeldPort, Hold, Start},
-    decision::Kind,
+    decision::{Kind, omitted_ports_text},
     hold::{NotHeld, PROBE_GRACE, Probe, conditions::Conditions, state::HoldPhase},
     pod::{state::Tracked, view::PodView},
     recipe::Identity,
@@ -66,7 +66,10 @@ impl Engine {
                 .collect();
             ids.into_iter().collect()
         };
-        let (acts, because) = self.hold_acts(view, tracked, what_if);
+        let (acts, mut because) = self.hold_acts(view, tracked, what_if);
+        if plan.not_held.is_none() {
+            because.extend(omitted_ports_text(plan.omitted_ports));
+        }
         Some(Hold {
             mode: view.modes.hold.to_string(),
             acts,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Stage {
-    fn forecast(&self, mode: Option<Mode>) -> Forecast {
+    pub(super) fn forecast(&self, mode: Option<Mode>) -> Forecast {
         self.engine.forecast(self.now, &uid(), mode).unwrap()
     }
 }

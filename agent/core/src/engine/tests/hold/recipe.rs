@@ -106,3 +106,26 @@ fn ports_of_instances_end_at_the_last_port() {
         assert_eq!(armed(spec), format!("arm {expected}, users []"));
     }
 }
+
+#[test]
+fn ports_beyond_the_limit_are_reported() {
+    let mut spec = istio();
+    spec.containers[1] = container("sql-proxy");
+    spec.containers[1].image = "gcr.io/cloudsql-docker/gce-proxy:1.33.16".to_owned();
+    let ports: Vec<String> = (7000..7066)
+        .map(|port| format!("p:r:i=tcp:{port}"))
+        .collect();
+    spec.containers[1].words = vec![format!("-instances={}", ports.join(","))];
+    let mut stage = held(Mode::Enforce, spec);
+    let omitted = "2 more ports are not held, because usher holds at most 64 ports of a pod";
+    let because = stage.forecast(None).hold.because;
+    assert!(because.contains(&omitted.to_owned()), "{because:?}");
+    stage.announce();
+    stage.armed();
+    let output = stage.take_hold();
+    let armed = output.iter().find(|line| line.starts_with("hold-armed"));
+    assert!(
+        armed.is_some_and(|line| line.ends_with(omitted)),
+        "{output:?}"
+    );
+}
