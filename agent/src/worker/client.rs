@@ -32,6 +32,9 @@ use crate::telemetry::reporter::Reporter;
 
 /// Jobs that are queued or wait for a reply. Further ones fail.
 const MAX_JOBS: usize = 4096;
+/// Jobs of one namespace that wait for a reply, so that one pod leaves room for the others: more than a pod has
+/// probes. Further ones fail.
+const MAX_JOBS_OF_POD: usize = 192;
 /// How late a reply of the worker may be. The worker reports a stuck job before.
 const LATE: Duration = Duration::from_secs(2);
 
@@ -107,7 +110,7 @@ impl Worker {
             // It only saves time later, and its descriptor would keep the namespace alive.
             return;
         }
-        if self.has_too_many(&job) {
+        if self.has_too_many(netns, &job) {
             if let Job::Forget { sandbox, .. } = &job {
                 tracing::warn!(%sandbox, "could not close a sandbox, because too many jobs wait for the worker process; its ports are released at their deadline");
             }
@@ -142,12 +145,15 @@ impl Worker {
         self.flush();
     }
 
-    fn has_too_many(&self, job: &Job) -> bool {
+    fn has_too_many(&self, netns: NetnsId, job: &Job) -> bool {
         let unsent = self.unsent.len();
+        let is_full = self.jobs.len().max(unsent) >= MAX_JOBS;
         match job {
             // The worker closes descriptors for it, and sends no reply.
             Job::Forget { .. } => unsent >= MAX_JOBS,
-            _ => self.jobs.len().max(unsent) >= MAX_JOBS,
+            // Probes of a pod do not delay the release of its ports.
+            Job::OpenSome { .. } | Job::OpenAll { .. } => is_full,
+            _ => is_full || self.jobs.len_of(netns) >= MAX_JOBS_OF_POD,
         }
     }
 

@@ -53,6 +53,11 @@ impl PendingJobs {
         self.jobs.len()
     }
 
+    pub(super) fn len_of(&self, netns: NetnsId) -> usize {
+        let jobs = self.jobs.values();
+        jobs.filter(|pending| pending.netns == netns).count()
+    }
+
     /// The deadline of the next reply.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.first().map(|(due, _id)| *due)

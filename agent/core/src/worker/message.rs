@@ -139,10 +139,14 @@ pub enum Reply {
     },
 }
 
-/// The message cannot be decoded.
+/// A message that cannot be sent or read.
 #[derive(Debug, thiserror::Error)]
-#[error("message between agent and worker cannot be read")]
-pub struct InvalidMessage(#[from] serde_json::Error);
+pub enum InvalidMessage {
+    #[error("message between agent and worker cannot be read")]
+    Form(#[from] serde_json::Error),
+    #[error("job of {0} bytes is longer than {LONGEST_MESSAGE}")]
+    TooLong(usize),
+}
 
 impl Job {
     /// The time limit of the reply. None where the reply depends on the pod, or the job has none.
@@ -176,9 +180,13 @@ impl Order {
     /// Encodes the order.
     ///
     /// # Errors
-    /// [`InvalidMessage`]: a signal that no recipe may use.
+    /// [`InvalidMessage`]: a signal that no recipe may use, or an order that is too long for a message.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
-        Ok(serde_json::to_vec(self)?)
+        let message = serde_json::to_vec(self)?;
+        match message.len() > LONGEST_MESSAGE {
+            true => Err(InvalidMessage::TooLong(message.len())),
+            false => Ok(message),
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {

@@ -2,7 +2,10 @@ use std::{fs::File, sync::Arc};
 
 use usher_core::{
     base::id::{ContainerId, ContainerKey},
-    hold::ruleset::Wanted,
+    hold::{
+        Probe,
+        ruleset::{HeldPort, Wanted},
+    },
 };
 use usher_sys::net::netns::Netns;
 
@@ -91,17 +94,9 @@ fn jobs_without_a_reply_are_bounded() {
         worker.send(netns, Purpose::Change(sandbox()), forget(), Vec::new());
     }
     assert_eq!(worker.unsent.len(), MAX_JOBS);
-    let arm = Job::Arm {
-        sandbox: sandbox(),
-        wanted: Wanted::default(),
-    };
-    worker.send(netns, Purpose::Arm(sandbox()), arm, Vec::new());
+    worker.send(netns, Purpose::Arm(sandbox()), arm(1), Vec::new());
     assert_eq!(worker.unsent.len(), MAX_JOBS);
-    let news = worker.news.pop_front();
-    assert!(
-        matches!(news, Some(News::Event(Event::Armed { result: Err(_), .. }))),
-        "{news:?}"
-    );
+    assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
 }
 
 /// The worker closes the descriptors of a sandbox with this job.
@@ -115,4 +110,58 @@ fn forgetting_needs_no_room_among_the_replies() {
     }
     send(&mut worker, Purpose::Change(sandbox()), forget());
     assert_eq!(worker.unsent_jobs(), [forget()]);
+}
+
+fn is_failed_arm(news: Option<&News>) -> bool {
+    matches!(news, Some(News::Event(Event::Armed { result: Err(_), .. })))
+}
+
+fn arm(ports: u16) -> Job {
+    let timeout = Duration::from_secs(30);
+    let ports = (0..ports).map(|port| HeldPort { port, timeout });
+    Job::Arm {
+        sandbox: sandbox(),
+        wanted: Wanted {
+            ports: ports.collect(),
+            ..Wanted::default()
+        },
+    }
+}
+
+/// The worker could not receive it, and would end.
+#[test]
+fn job_that_is_too_long_for_a_message_fails() {
+    let mut worker = Worker::absent();
+    send(&mut worker, Purpose::Arm(sandbox()), arm(10_000));
+    assert_eq!(worker.unsent_jobs(), []);
+    assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
+    let fits = arm(64);
+    send(&mut worker, Purpose::Arm(sandbox()), fits.clone());
+    assert_eq!(worker.unsent_jobs(), [fits]);
+}
+
+#[test]
+fn one_pod_leaves_room_for_the_jobs_of_others() {
+    let mut worker = Worker::absent();
+    let netns = own_netns().id();
+    let other = NetnsId {
+        dev: netns.dev,
+        ino: netns.ino + 1,
+    };
+    for port in 0..1000 {
+        let probe = Probe::Listens { port };
+        let job = Job::Probe {
+            sandbox: sandbox(),
+            probe: probe.clone(),
+        };
+        worker.send(netns, Purpose::Probe(sandbox(), probe), job, Vec::new());
+    }
+    assert_eq!(worker.jobs.len(), MAX_JOBS_OF_POD);
+    worker.news.clear();
+    worker.send(netns, Purpose::Arm(sandbox()), arm(1), Vec::new());
+    assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
+    worker.send(other, Purpose::Arm(sandbox()), arm(1), Vec::new());
+    let release = Job::OpenAll { sandbox: sandbox() };
+    worker.send(netns, Purpose::OpenAll(sandbox()), release, Vec::new());
+    assert_eq!(worker.jobs.len(), MAX_JOBS_OF_POD + 2);
 }
