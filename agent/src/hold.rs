@@ -163,10 +163,18 @@ impl Sandboxes {
         }
     }
 
-    /// Changes a sandbox's table. Without a table, releasing all ports succeeds at once.
+    /// Changes a sandbox's table. Without a sandbox or a table, releasing all ports succeeds at once.
     pub(crate) fn change(&mut self, worker: &mut Worker, id: SandboxId, job: Job) -> Option<Event> {
-        let sandbox = self.open.get_mut(&id)?;
         let opens_all = matches!(job, Job::OpenAll { .. });
+        let released = |sandbox| {
+            opens_all.then_some(Event::Opened {
+                sandbox,
+                result: Ok(Tally::default()),
+            })
+        };
+        let Some(sandbox) = self.open.get_mut(&id) else {
+            return released(id);
+        };
         if opens_all {
             sandbox.probes.clear();
             worker.cancel_probes(&id);
@@ -182,10 +190,7 @@ impl Sandboxes {
             sandbox.send(worker, purpose, job);
             return None;
         }
-        opens_all.then(|| Event::Opened {
-            sandbox: id,
-            result: Ok(Tally::default()),
-        })
+        released(id)
     }
 
     /// Closes every descriptor of a sandbox.

@@ -60,3 +60,21 @@ fn nothing_is_released_again_without_a_table() {
         assert_eq!(readopted(&sandboxes), []);
     }
 }
+
+/// The engine waits for the result.
+#[test]
+fn release_of_a_sandbox_that_is_not_open_succeeds() {
+    let mut worker = Worker::absent();
+    let mut sandboxes = Sandboxes::default();
+    let released = Event::Opened {
+        sandbox: id(),
+        result: Ok(Tally::default()),
+    };
+    let release = Job::OpenAll { sandbox: id() };
+    let event = sandboxes.change(&mut worker, id(), release);
+    assert_eq!(event, Some(released));
+    assert_eq!(
+        sandboxes.change(&mut worker, id(), open_some(&[15001])),
+        None
+    );
+}

@@ -1,6 +1,8 @@
 //! Sandboxes: the pod of each, and the events of its hold.
 
-use std::{mem, time::Duration};
+mod announcement;
+
+use std::mem;
 
 use super::Engine;
 use crate::{
@@ -8,7 +10,6 @@ use crate::{
         id::{ContainerKey, PodUid, SandboxId},
         time::Timestamp,
     },
-    cni::protocol::{Outcome, Reply, Request},
     decision::Kind,
     engine::{action::Action, event::Subject},
     hold::{
@@ -21,102 +22,7 @@ use crate::{
     worker::Trouble,
 };
 
-/// How long the sandbox of an unknown pod is kept. The plugin waits less.
-const UNPLACED: Duration = Duration::from_secs(5);
-/// Limit of kept sandboxes of unknown pods.
-const UNPLACED_KEPT: usize = 64;
-
 impl Engine {
-    /// The plugin announces a sandbox.
-    pub(super) fn announced(
-        &mut self,
-        now: Timestamp,
-        request: Request,
-        actions: &mut Vec<Action>,
-    ) {
-        if let Some(uid) = self.owner(&request.sandbox) {
-            self.announced_again(&uid, request.sandbox, actions);
-            return;
-        }
-        match self.pod_of(&request) {
-            Some(uid) => self.adopt_sandbox(now, &uid, request.sandbox, actions),
-            None => {
-                self.kubelet_poll.request(now);
-                self.unplaced.push((now, request));
-                if self.unplaced.len() > UNPLACED_KEPT {
-                    let (_at, oldest) = self.unplaced.remove(0);
-                    reject_unknown_sandbox(oldest.sandbox, actions);
-                }
-            }
-        }
-    }
-
-    /// The sandbox is announced again, for a second interface.
-    fn announced_again(&self, uid: &PodUid, sandbox: SandboxId, actions: &mut Vec<Action>) {
-        let known = self.pods.get(uid);
-        let Some(known) = known.and_then(|pod| pod.hold.sandbox.as_ref()) else {
-            return;
-        };
-        let Origin::Announced { reply: Some(reply) } = &known.origin else {
-            return;
-        };
-        actions.push(Action::Answer {
-            sandbox: sandbox.clone(),
-            reply: reply.clone(),
-        });
-        if matches!(known.phase, HoldPhase::Released { .. }) {
-            actions.push(Action::Forget { sandbox });
-        }
-    }
-
-    fn adopt_sandbox(
-        &mut self,
-        now: Timestamp,
-        uid: &PodUid,
-        sandbox: SandboxId,
-        actions: &mut Vec<Action>,
-    ) {
-        self.forget_sandbox(uid, actions);
-        self.sandboxes.insert(sandbox.clone(), uid.clone());
-        let tracked = self.pod_mut(uid);
-        // A late announcement finds the sandbox's own container among the runs, and later runs belong to this sandbox.
-        let first_run = tracked.runs.first_run_of(&sandbox);
-        tracked.hold.sandbox = Some(Sandbox::announced(sandbox, first_run));
-        if tracked.spec.is_none() {
-            self.kubelet_poll.request(now);
-        }
-        self.review_pod(now, uid, actions);
-    }
-
-    /// The pod that a sandbox is announced for: where the runtime does not report
-    /// its UID, the pod of that name that the kubelet lists.
-    fn pod_of(&self, request: &Request) -> Option<PodUid> {
-        if request.pod.uid.is_some() {
-            return request.pod.uid.clone();
-        }
-        let specs = self.pods.values().filter_map(|pod| pod.spec.as_ref());
-        let named = specs.filter(|spec| {
-            !spec.deleting
-                && spec.terminal.is_none()
-                && spec.namespace == request.pod.namespace
-                && spec.name == request.pod.name
-        });
-        let mut uids = named.map(|spec| spec.uid.clone());
-        let first = uids.next();
-        first.filter(|_| uids.next().is_none())
-    }
-
-    /// Assigns pods to sandboxes that have none.
-    pub(super) fn place(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        for (at, request) in mem::take(&mut self.unplaced) {
-            match self.pod_of(&request) {
-                Some(uid) => self.adopt_sandbox(now, &uid, request.sandbox, actions),
-                None if now.since(at) < UNPLACED => self.unplaced.push((at, request)),
-                None => reject_unknown_sandbox(request.sandbox, actions),
-            }
-        }
-    }
-
     /// The table of a sandbox is installed, or could not be.
     pub(super) fn armed(
         &mut self,
@@ -203,8 +109,11 @@ impl Engine {
             return;
         };
         tracked.hold.opens_namespace = false;
-        if tracked.hold.sandbox.is_some() {
-            actions.push(Action::Forget { sandbox });
+        if let Some(known) = &tracked.hold.sandbox {
+            // The plugin may have announced the same sandbox in the meantime.
+            if known.id != sandbox {
+                actions.push(Action::Forget { sandbox });
+            }
             return;
         }
         let mut found = Sandbox::found(sandbox.clone());
@@ -334,16 +243,4 @@ impl Engine {
     fn owner(&self, sandbox: &SandboxId) -> Option<PodUid> {
         self.sandboxes.get(sandbox).cloned()
     }
-}
-
-/// The kubelet lists no pod for this sandbox.
-fn reject_unknown_sandbox(sandbox: SandboxId, actions: &mut Vec<Action>) {
-    actions.push(Action::Answer {
-        sandbox: sandbox.clone(),
-        reply: Reply {
-            outcome: Outcome::Open,
-            reason: Some("the kubelet lists no such pod".to_owned()),
-        },
-    });
-    actions.push(Action::Forget { sandbox });
 }

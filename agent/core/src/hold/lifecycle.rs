@@ -18,6 +18,9 @@ use crate::{
     settings::mode::Mode,
 };
 
+/// Why the connections of a pod in observe mode do not wait.
+const COUNTED: &str = "observe mode: its connections are counted";
+
 enum Judgement {
     Never(NotHeld),
     Later,
@@ -100,8 +103,7 @@ impl<'engine> HoldReview<'engine> {
             return;
         }
         let (outcome, reason, table) = if count_only {
-            let reason = "observe mode: its connections are counted";
-            (Outcome::Open, reason, TableKind::CountOnly)
+            (Outcome::Open, COUNTED, TableKind::CountOnly)
         } else {
             (Outcome::Held, "", TableKind::Holding)
         };
@@ -281,6 +283,20 @@ impl<'engine> HoldReview<'engine> {
             });
         }
     }
+}
+
+/// The plugin announces a sandbox that the agent has found before. Replies, unless a review or the result of
+/// [`Action::Arm`] will.
+pub(crate) fn announced(sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
+    let (outcome, reason) = match &sandbox.phase {
+        HoldPhase::Pending | HoldPhase::Arming { .. } => return,
+        HoldPhase::Holding(held) if held.count_only() => (Outcome::Open, COUNTED),
+        HoldPhase::Holding(_) => (Outcome::Held, ""),
+        HoldPhase::Releasing { .. } | HoldPhase::Released { .. } => {
+            (Outcome::Open, "its connections are released")
+        }
+    };
+    reply(sandbox, outcome, reason, actions);
 }
 
 /// The pod's Namespace cannot be read. Replies at once: the plugin does not wait for a retry.

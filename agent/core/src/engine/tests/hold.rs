@@ -137,7 +137,7 @@ impl Stage {
         self.announce_as(Some(uid()));
     }
 
-    fn announce_as(&mut self, uid: Option<crate::base::id::PodUid>) {
+    pub(super) fn announce_as(&mut self, uid: Option<crate::base::id::PodUid>) {
         self.send(Event::Sandbox(Request {
             pod: PodName {
                 namespace: "shop".to_owned(),

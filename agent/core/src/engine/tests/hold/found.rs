@@ -151,3 +151,84 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     stage.pass(seconds(25));
     assert_eq!(stage.take_hold(), ["open all"]);
 }
+
+/// The run whose container has the id of the announced sandbox: the pause process, where it exists before ADD.
+fn pause() -> String {
+    let run = "Z".repeat(32);
+    assert_eq!(key(&run).id.as_str(), sandbox().as_str());
+    run
+}
+
+#[test]
+fn sandbox_that_was_announced_while_it_was_inspected_is_held() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.announce();
+    assert_eq!(stage.take_hold(), [ARM]);
+    find(&mut stage, &pause(), None);
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.armed();
+    assert_eq!(stage.take_hold(), ["answer Held", ARMED]);
+    // The kubelet lists the pod after both.
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.announce_as(None);
+    find(&mut stage, &pause(), None);
+    stage.list();
+    assert_eq!(stage.take_hold(), [ARM]);
+    stage.armed();
+    assert_eq!(stage.take_hold(), ["answer Held", ARMED]);
+}
+
+#[test]
+fn sandbox_that_was_found_before_its_announcement_gets_a_reply() {
+    let mut stage = held(Mode::Enforce, istio());
+    find(&mut stage, &pause(), None);
+    assert_eq!(stage.take_hold(), [ARM]);
+    stage.announce();
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.armed();
+    assert_eq!(stage.take_hold(), ["answer Held", ARMED]);
+    // The table is installed.
+    let mut stage = held(Mode::Enforce, istio());
+    find(&mut stage, &pause(), None);
+    stage.armed();
+    assert_eq!(stage.take_hold(), [ARM, ARMED]);
+    stage.announce();
+    assert_eq!(stage.take_hold(), ["answer Held"]);
+    // The hold is over: no descriptor is kept.
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    assert_eq!(stage.take_hold().last().unwrap(), "forget");
+    stage.announce();
+    assert_eq!(stage.take_hold(), ["answer Held", "forget"]);
+    // It was over before the first announcement.
+    let mut stage = held(Mode::Enforce, istio());
+    stage.start("app", "a");
+    find(&mut stage, &pause(), None);
+    stage.take_hold();
+    stage.announce();
+    let released = "answer Open: its connections are released";
+    assert_eq!(stage.take_hold(), [released, "forget"]);
+    // Its init containers run.
+    let mut spec = istio();
+    spec.init_containers = vec!["migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    find(&mut stage, &pause(), None);
+    stage.announce();
+    let later = "answer Open: its connections wait when its init containers have ended";
+    assert_eq!(stage.take_hold(), [later]);
+}
+
+#[test]
+fn adopted_hold_that_is_announced_is_reported() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    find(&mut stage, &pause(), remains(seconds(12)));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.announce();
+    let output = stage.take_hold();
+    assert!(output[0].starts_with("hold-adopted: "), "{output:?}");
+    assert_eq!(output[1..], ["answer Held"]);
+}
