@@ -51,12 +51,17 @@ impl Conditions<'_> {
         if inits.is_empty() || self.any_regular_container_started(first_run) {
             return true;
         }
-        let named = inits.iter().filter(|name| {
+        let has_ended = |name: &&String| {
             let newest = self.runs.newest(name);
             newest.is_some_and(|(_id, run)| run.order >= first_run && run.ended_well())
-        });
+        };
+        // They run one after the other. Those before the last one may have ended before this agent started.
+        if inits.last().is_some_and(|last| has_ended(&last)) {
+            return true;
+        }
         // Some runs are too short for their mounts to be read.
-        named.count() + self.runs.unnamed_successes(first_run) >= inits.len()
+        let named = inits.iter().filter(has_ended).count();
+        named + self.runs.unnamed_successes(first_run) >= inits.len()
     }
 
     pub(super) fn any_init_container_runs(self) -> bool {

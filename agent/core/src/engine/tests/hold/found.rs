@@ -94,6 +94,19 @@ fn pod_whose_init_containers_outlived_the_agent_is_held() {
     assert_eq!(stage.take_hold(), [ARM]);
 }
 
+/// The first one ended before the agent started.
+#[test]
+fn pod_whose_last_init_container_outlived_the_agent_is_held() {
+    let mut spec = istio();
+    spec.init_containers = vec!["istio-validation".to_owned(), "migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.start("migrate", "k");
+    find(&mut stage, "k", None);
+    assert_eq!(stage.take_hold(), ["look"]);
+    stage.exit("k", 0);
+    assert_eq!(stage.take_hold(), [ARM]);
+}
+
 #[test]
 fn adopted_hold_has_a_bounded_deadline() {
     let mut stage = bare(Mode::Enforce, istio());
