@@ -205,7 +205,7 @@ impl<'engine> HoldReview<'engine> {
         if view.is_ending() {
             return Judgement::Never(NotHeld::Ending);
         }
-        if sandbox.is_found() && !self.by_operator && conditions.any_regular_container_started(0) {
+        if sandbox.is_found() && !self.by_operator && conditions.any_app_started(0) {
             return Judgement::Never(NotHeld::Late);
         }
         if sandbox.namespace_failed

@@ -108,6 +108,21 @@ fn pod_whose_last_init_container_outlived_the_agent_is_held() {
 }
 
 #[test]
+fn pod_is_late_when_an_app_has_started() {
+    let late = [
+        "not-held: the pod's apps had started before usher",
+        "forget",
+    ];
+    for (container, expected) in [(PROXY, &[ARM][..]), ("app", &late)] {
+        let mut stage = held(Mode::Enforce, istio());
+        stage.start(container, "c");
+        assert_eq!(stage.take_hold(), ["look"]);
+        find(&mut stage, "c", None);
+        assert_eq!(stage.take_hold(), expected, "{container}");
+    }
+}
+
+#[test]
 fn adopted_hold_has_a_bounded_deadline() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
