@@ -262,7 +262,7 @@ impl Sandboxes {
             Event::Armed { sandbox, .. } | Event::Opened { sandbox, .. } => {
                 self.remove_leftover(worker, sandbox);
             }
-            Event::Ready { sandbox, probe } => {
+            Event::Ready { sandbox, probe } | Event::ProbeFailed { sandbox, probe } => {
                 if let Some(open) = self.open.get_mut(sandbox) {
                     open.probes.retain(|running| running != probe);
                 }

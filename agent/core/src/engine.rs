@@ -126,6 +126,9 @@ impl Engine {
             Event::Sandbox(request) => self.announced(now, request, &mut actions),
             Event::Armed { sandbox, result } => self.armed(now, &sandbox, result, &mut actions),
             Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, &mut actions),
+            Event::ProbeFailed { sandbox, probe } => {
+                self.probe_failed(now, &sandbox, probe, &mut actions);
+            }
             Event::Opened { sandbox, result } => self.opened(now, &sandbox, result, &mut actions),
             Event::Found {
                 key,

@@ -267,9 +267,9 @@ impl Worker {
         metrics.worker_exits.inc();
         self.quarantine.worker_ended(self.now());
         self.unsent.clear();
-        // The tables that it has not adopted yet are the next one's.
+        // The tables that it has not adopted yet are the next one's, as are its probes.
         self.jobs
-            .remove_all(|purpose| matches!(purpose, Purpose::Readopt(_)));
+            .remove_all(|purpose| matches!(purpose, Purpose::Readopt(_) | Purpose::Probe(..)));
         self.fail_all(|_pending| true, "the worker process ended");
         self.news.push_back(News::Ended);
     }

@@ -185,7 +185,7 @@ impl Purpose {
         }
     }
 
-    /// The event of a failure. Probes and changes of a table have none, because the hold has a deadline.
+    /// The event of a failure. Changes of a table have none, because the hold has a deadline.
     pub(super) fn failure(&self, why: &str) -> Option<Event> {
         let why = why.to_owned();
         let event = match self.clone() {
@@ -211,7 +211,8 @@ impl Purpose {
                 sandbox,
                 result: Err(why),
             },
-            Self::Prepare(_) | Self::Readopt(_) | Self::Probe(..) | Self::Change(_) => return None,
+            Self::Probe(sandbox, probe) => Event::ProbeFailed { sandbox, probe },
+            Self::Prepare(_) | Self::Readopt(_) | Self::Change(_) => return None,
         };
         Some(event)
     }

@@ -55,7 +55,7 @@ struct Sandbox {
     load: Load,
     copies: NodeCopies,
     gate: Option<Gate>,
-    probes: Vec<RunningProbe>,
+    probes: HashMap<Probe, RunningProbe>,
     /// Whether the pod's own rules are too costly.
     is_costly: bool,
     is_reported: bool,
@@ -102,7 +102,7 @@ impl Sandboxes {
                 load: self.load.clone(),
                 copies: self.copies.clone(),
                 gate: None,
-                probes: Vec::new(),
+                probes: HashMap::new(),
                 is_costly: false,
                 is_reported: false,
             };
@@ -235,8 +235,9 @@ impl Sandbox {
     }
 
     fn probe(&mut self, id: JobId, probe: Probe) {
-        let running = RunningProbe::start(id, self.place.clone(), probe, &self.load);
-        self.probes.push(running);
+        let running = RunningProbe::start(id, self.place.clone(), probe.clone(), &self.load);
+        // Stops an earlier one, whose reply the agent no longer expects.
+        self.probes.insert(probe, running);
     }
 
     async fn arm(&mut self, wanted: Wanted) -> Result<(), String> {

@@ -63,7 +63,8 @@ pub enum Action {
         /// The held ports with their timeouts.
         wanted: Wanted,
     },
-    /// Run these probes in this sandbox until they succeed; the result of each is [`crate::Event::Ready`].
+    /// Run these probes in this sandbox until they succeed; the result of each is [`crate::Event::Ready`], or
+    /// [`crate::Event::ProbeFailed`].
     Watch {
         sandbox: SandboxId,
         probes: Vec<Probe>,

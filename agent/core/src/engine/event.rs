@@ -79,6 +79,11 @@ pub enum Event {
         sandbox: SandboxId,
         probe: Probe,
     },
+    /// A probe of [`crate::Action::Watch`] could not be made, and runs no more.
+    ProbeFailed {
+        sandbox: SandboxId,
+        probe: Probe,
+    },
     /// The ports of this sandbox are released, or cannot be.
     Opened {
         sandbox: SandboxId,

@@ -65,6 +65,23 @@ impl Engine {
         self.review_pod(now, &uid, actions);
     }
 
+    /// A probe of a sandbox could not be made.
+    pub(super) fn probe_failed(
+        &mut self,
+        now: Timestamp,
+        sandbox: &SandboxId,
+        probe: Probe,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(uid) = self.owner(sandbox) else {
+            return;
+        };
+        if let Some((review, hold)) = self.hold_review(now, &uid, None) {
+            review.probe_failed(hold, probe);
+        }
+        self.review_pod(now, &uid, actions);
+    }
+
     /// The ports of a sandbox are released, or could not be.
     pub(super) fn opened(
         &mut self,

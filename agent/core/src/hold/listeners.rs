@@ -162,7 +162,9 @@ impl<'engine> HoldReview<'engine> {
             let listens = held.listening.get(&port);
             if started > listens.copied() && listens.is_some() {
                 held.listening.remove(&port);
-                held.watched.remove(&Probe::Listens { port });
+                let probe = Probe::Listens { port };
+                held.watched.remove(&probe);
+                held.probe_retries.remove(&probe);
             }
         }
     }

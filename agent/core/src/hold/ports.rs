@@ -17,6 +17,8 @@ use crate::{
 
 /// A deadline is not extended if less time has passed when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
+/// When a probe that could not be made is repeated: too many jobs wait, or the pod is in quarantine.
+const PROBE_RETRY: Duration = Duration::from_secs(2);
 
 impl<'engine> HoldReview<'engine> {
     /// A probe succeeded: releases the ports that it guards.
@@ -47,6 +49,16 @@ impl<'engine> HoldReview<'engine> {
             actions.push(Action::OpenAll { sandbox: id });
         } else if !ports.is_empty() {
             actions.push(Action::OpenSome { sandbox: id, ports });
+        }
+    }
+
+    /// A probe could not be made. Without it, its ports would be held until the deadline, or for ever.
+    pub(crate) fn probe_failed(self, hold: &mut Hold, probe: Probe) {
+        if let Some(sandbox) = &mut hold.sandbox
+            && let HoldPhase::Holding(held) = &mut sandbox.phase
+            && held.watched.contains(&probe)
+        {
+            held.probe_retries.insert(probe, self.now + PROBE_RETRY);
         }
     }
 
@@ -104,6 +116,10 @@ impl<'engine> HoldReview<'engine> {
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) {
+        let due = |_: &Probe, at: &mut Timestamp| *at <= self.now;
+        for (probe, _at) in held.probe_retries.extract_if(.., due) {
+            held.watched.remove(&probe);
+        }
         let is_up = |name: &str| {
             self.runs
                 .newest(name)
@@ -202,6 +218,7 @@ impl<'engine> HoldReview<'engine> {
             .map_or_else(Vec::new, |view| self.timed_releases(view, held))
             .into_iter()
             .map(|release| release.at)
+            .chain(held.probe_retries.values().copied())
             .filter(|at| *at > self.now)
             .fold(deadline, Timestamp::min)
     }

@@ -126,6 +126,8 @@ pub(crate) struct HeldPorts {
     pub(crate) table: TableKind,
     pub(crate) ports: BTreeSet<u16>,
     pub(crate) watched: BTreeSet<Probe>,
+    /// When probes that failed are repeated.
+    pub(crate) probe_retries: BTreeMap<Probe, Timestamp>,
     /// When each port was found to have a listener.
     pub(crate) listening: BTreeMap<u16, Timestamp>,
     /// Ports were released although the readiness probe of their sidecar had not succeeded.
@@ -150,6 +152,7 @@ impl HeldPorts {
             table,
             ports,
             watched: BTreeSet::new(),
+            probe_retries: BTreeMap::new(),
             listening: BTreeMap::new(),
             probe_failed: false,
             renew: None,

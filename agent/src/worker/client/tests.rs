@@ -140,6 +140,45 @@ fn job_that_is_too_long_for_a_message_fails() {
     assert_eq!(worker.unsent_jobs(), [fits]);
 }
 
+fn probe(port: u16) -> (Purpose, Job) {
+    let probe = Probe::Listens { port };
+    let job = Job::Probe {
+        sandbox: sandbox(),
+        probe: probe.clone(),
+    };
+    (Purpose::Probe(sandbox(), probe), job)
+}
+
+/// The engine repeats it.
+#[test]
+fn probe_of_a_pod_in_quarantine_fails() {
+    let mut worker = Worker::absent();
+    let now = worker.now();
+    let netns = own_netns().id();
+    let trouble = Trouble::CostlyRules;
+    worker.quarantine.begin(now, netns, trouble);
+    let (purpose, job) = probe(15001);
+    send(&mut worker, purpose, job);
+    let news = worker.news.front();
+    assert!(
+        matches!(news, Some(News::Event(Event::ProbeFailed { .. }))),
+        "{news:?}"
+    );
+}
+
+/// The next worker gets them.
+#[test]
+fn probes_do_not_fail_with_a_worker() {
+    let mut worker = Worker::absent();
+    let (purpose, job) = probe(15001);
+    send(&mut worker, purpose, job);
+    worker.ended("a test ends it");
+    let news = worker.news.pop_front();
+    assert!(matches!(news, Some(News::Ended)), "{news:?}");
+    assert!(worker.news.is_empty());
+    assert_eq!(worker.jobs.len(), 0);
+}
+
 #[test]
 fn one_pod_leaves_room_for_the_jobs_of_others() {
     let mut worker = Worker::absent();
@@ -149,12 +188,8 @@ fn one_pod_leaves_room_for_the_jobs_of_others() {
         ino: netns.ino + 1,
     };
     for port in 0..1000 {
-        let probe = Probe::Listens { port };
-        let job = Job::Probe {
-            sandbox: sandbox(),
-            probe: probe.clone(),
-        };
-        worker.send(netns, Purpose::Probe(sandbox(), probe), job, Vec::new());
+        let (purpose, job) = probe(port);
+        worker.send(netns, purpose, job, Vec::new());
     }
     assert_eq!(worker.jobs.len(), MAX_JOBS_OF_POD);
     worker.news.clear();
