@@ -56,6 +56,17 @@ pub(super) enum Error {
     Sockets(#[from] sockdiag::Error),
 }
 
+impl Error {
+    /// Whether another process may have the sockets of the hold: they close when it has exited.
+    pub(super) fn may_be_in_use(&self) -> bool {
+        match self {
+            Self::Log(nflog::Error::Bind { source, .. })
+            | Self::Queue(nfqueue::Error::Bind { source, .. }) => source.may_be_in_use(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Gate {
     /// The start of the worker's timestamps.
@@ -113,11 +124,15 @@ impl Gate {
     }
 
     /// Adopts the table of an earlier agent; None if there is no table.
+    ///
+    /// # Errors
+    /// Any [`Error`]. With `may_retry`, the table exists after one that [may be](Error::may_be_in_use) temporary.
     pub(super) fn adopt(
         netns: &Netns,
         started: Instant,
         copies: SandboxCopies,
         lane: Arc<Lane>,
+        may_retry: bool,
     ) -> Result<Option<(Self, Remains)>, Error> {
         let table = netns.netlink(Protocol::Netfilter)?;
         let Some(found) = nft::dump(&table)? else {
@@ -137,6 +152,7 @@ impl Gate {
         });
         let mut gate = match opened {
             Ok(gate) => gate,
+            Err(error) if may_retry && error.may_be_in_use() => return Err(error),
             Err(error) => {
                 // For example, a killed worker that is stuck in a system call still has the sockets.
                 tracing::warn!(error = %chain(&error), "could not adopt connections and queries that wait; released them");

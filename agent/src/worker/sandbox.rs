@@ -34,6 +34,10 @@ const LINGER: Duration = Duration::from_millis(20);
 /// Delay after a flood of copies. Copies that do not fit in the buffer are lost, and their connections continue with
 /// the next retransmission.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long the adoption of a table waits for the exit of an earlier worker, which still has the sockets of the hold.
+const ADOPTING: Duration = Duration::from_secs(1);
+/// The wait between two attempts.
+const ADOPT_AGAIN: Duration = Duration::from_millis(50);
 const LOST: &str = "the worker lost the sockets of the hold";
 
 /// The sandboxes that the agent has sent orders for.
@@ -251,11 +255,20 @@ impl Sandbox {
     }
 
     async fn adopt(&mut self) -> Result<Option<Remains>, String> {
-        let (netns, started) = (Arc::clone(&self.place.netns), self.started);
-        let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
-        let adopted = self.run_calls(move || Gate::adopt(&netns, started, copies, lane));
-        let adopted = adopted.await.ok_or(LOST)?;
-        let Some((gate, remains)) = adopted.map_err(|error| chain(&error))? else {
+        let begun = Instant::now();
+        let adopted = loop {
+            let may_retry = begun.elapsed() < ADOPTING;
+            let (netns, started) = (Arc::clone(&self.place.netns), self.started);
+            let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
+            let calls = move || Gate::adopt(&netns, started, copies, lane, may_retry);
+            match self.run_calls(calls).await.ok_or(LOST)? {
+                Err(error) if may_retry && error.may_be_in_use() => {
+                    tokio::time::sleep(ADOPT_AGAIN).await;
+                }
+                adopted => break adopted.map_err(|error| chain(&error))?,
+            }
+        };
+        let Some((gate, remains)) = adopted else {
             return Ok(None);
         };
         self.gate = Some(gate);

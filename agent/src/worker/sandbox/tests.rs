@@ -77,6 +77,31 @@ async fn table_that_cannot_be_adopted_is_deleted() {
     assert_eq!(nft::dump(&socket).unwrap(), None);
 }
 
+/// An earlier worker that is killed has its sockets until it has exited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn adoption_waits_for_the_sockets_of_an_earlier_worker() {
+    let Some((netns, socket, holder)) = table_with_used_queue() else {
+        return;
+    };
+    let (mut sandboxes, mut replies) = sandboxes();
+    let adopt = Job::Adopt { sandbox: id() };
+    sandboxes.order(JobId(1), id(), adopt, Some(netns)).await;
+    tokio::time::sleep(ADOPT_AGAIN * 3).await;
+    drop(holder);
+    let reply = replies.recv().await;
+    assert!(
+        matches!(
+            reply,
+            Some(Reply::Adopted {
+                result: Ok(Some(_)),
+                ..
+            })
+        ),
+        "{reply:?}"
+    );
+    assert!(nft::dump(&socket).unwrap().is_some());
+}
+
 /// A released port is no port that the kernel released at its timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn port_that_is_released_twice_has_not_timed_out() {
@@ -86,7 +111,7 @@ async fn port_that_is_released_twice_has_not_timed_out() {
     drop(holder);
     let (copies, lane) = (NodeCopies::default(), sandboxes().0.lanes.lane(netns.id()));
     let copies = copies.of(&id());
-    let adopted = Gate::adopt(&netns, Instant::now(), copies, lane).unwrap();
+    let adopted = Gate::adopt(&netns, Instant::now(), copies, lane, false).unwrap();
     let (mut gate, _remains) = adopted.unwrap();
     for _ in 0..2 {
         gate.open_some(&netns, &[15001]).unwrap();

@@ -12,9 +12,19 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 #[error("kernel rejected the setting{detail}")]
 pub struct Rejected {
-    /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EBUSY` or `EEXIST` if another socket has the group or queue.
+    /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EPERM`, `EBUSY` or `EEXIST` if another socket has the group or queue.
     pub source: io::Error,
     detail: Detail,
+}
+
+impl Rejected {
+    /// Whether another socket may have the group or queue.
+    pub fn may_be_in_use(&self) -> bool {
+        matches!(
+            self.source.raw_os_error(),
+            Some(libc::EPERM | libc::EBUSY | libc::EEXIST)
+        )
+    }
 }
 
 /// The kernel's text (ext-ack), if it sent one.
