@@ -13,6 +13,7 @@ mod observe;
 mod order;
 mod policy;
 pub mod pre_stop;
+mod report;
 mod reserve;
 mod result;
 pub(crate) mod review;

@@ -42,7 +42,7 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
         Some(PreStop::For(time)) => Some(time),
         Some(PreStop::Auto) | None => None,
     };
-    let reserve = reserve::of_apps(&view.spec, &view.plan);
+    let reserve = pre_stop::reserve(&view.spec, &view.plan);
     let apps = names
         .filter(|name| view.plan.is_app(name))
         .map(move |name| Candidate {

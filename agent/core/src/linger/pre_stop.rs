@@ -7,8 +7,13 @@ pub mod traffic;
 
 use std::time::Duration;
 
-use super::{NoLinger, reserve};
-use crate::{decision::NotApplicable, plan::Plan, pod::spec::Pod, settings::overrides::PreStop};
+use super::{NoLinger, policy, reserve};
+use crate::{
+    decision::NotApplicable,
+    plan::{Plan, SHORTEST_RESERVE},
+    pod::spec::Pod,
+    settings::overrides::PreStop,
+};
 
 /// How long the stop signal of an app may be held at most.
 ///
@@ -19,7 +24,7 @@ pub(crate) fn limit(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
     if plan.not_ours == Some(NotApplicable::ExcludedNamespace) {
         return Err(NoLinger::ExcludedNamespace);
     }
-    let (grace, reserve) = (pod.grace, reserve::of_apps(pod, plan));
+    let (grace, reserve) = (pod.grace, reserve(pod, plan));
     let left = grace.saturating_sub(reserve);
     if left.is_zero() {
         return Err(NoLinger::Grace { grace, reserve });
@@ -27,5 +32,16 @@ pub(crate) fn limit(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
     Ok(match requested {
         PreStop::For(time) => time.min(left),
         PreStop::Auto => left,
+    })
+}
+
+/// The part of the grace period that is left when an app has to receive its stop signal. It has time to end before the
+/// first sidecar that lingers reaches its deadline: the shortest reserve, or half of the sidecar's time where that is less.
+pub(super) fn reserve(pod: &Pod, plan: &Plan) -> Duration {
+    let sidecars = plan.sidecars.iter();
+    let lingering = sidecars.filter(|sidecar| policy::limit(pod, plan, sidecar).is_ok());
+    let longest = lingering.map(|sidecar| reserve::of(plan, sidecar, pod.grace));
+    longest.max().map_or(SHORTEST_RESERVE, |longest| {
+        longest + SHORTEST_RESERVE.min(pod.grace.saturating_sub(longest) / 2)
     })
 }

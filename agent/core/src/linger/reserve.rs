@@ -1,11 +1,9 @@
-//! The part of the grace period that is left to each container after its stop signal.
+//! The part of the grace period that is left to each sidecar after its stop signal.
 
 use std::time::Duration;
 
-use super::limit;
 use crate::{
     plan::{Plan, SHORTEST_RESERVE, Sidecar},
-    pod::spec::Pod,
     recipe::Order,
 };
 
@@ -29,15 +27,4 @@ pub(super) fn of(plan: &Plan, sidecar: &Sidecar, grace: Duration) -> Duration {
     } else {
         SHORTEST_RESERVE.max(grace / 2)
     }
-}
-
-/// The part that is left when an app has to receive its stop signal. It has time to end before the first sidecar that
-/// lingers reaches its deadline: the shortest reserve, or half of the sidecar's time where that is less.
-pub(super) fn of_apps(pod: &Pod, plan: &Plan) -> Duration {
-    let sidecars = plan.sidecars.iter();
-    let lingering = sidecars.filter(|sidecar| limit(pod, plan, sidecar).is_ok());
-    let longest = lingering.map(|sidecar| of(plan, sidecar, pod.grace)).max();
-    longest.map_or(SHORTEST_RESERVE, |longest| {
-        longest + SHORTEST_RESERVE.min(pod.grace.saturating_sub(longest) / 2)
-    })
 }

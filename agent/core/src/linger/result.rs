@@ -1,9 +1,10 @@
 //! The results that the holder reports of stop signals.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use super::{
     Released, StopResult,
+    report::{released, unsupported},
     review::LingerReview,
     state::{Held, Lingers, Progress},
 };
@@ -113,21 +114,5 @@ impl LingerReview<'_> {
         lingers
             .runs
             .retain(|id, progress| matches!(progress, Progress::Held(_)) || known.contains(id));
-    }
-}
-
-pub(super) fn unsupported(is_app: bool, reason: String) -> Kind {
-    if is_app {
-        Kind::PreStopUnsupported { reason }
-    } else {
-        Kind::LingerUnsupported { reason }
-    }
-}
-
-fn released(is_app: bool, why: Released, held: Duration) -> Kind {
-    if is_app {
-        Kind::PreStopReleased { why, held }
-    } else {
-        Kind::LingerReleased { why, held }
     }
 }

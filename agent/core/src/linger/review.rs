@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     NoLinger, Released, Stop,
     candidate::{Candidate, candidates, observed},
-    result::unsupported,
+    report::unsupported,
     state::{Held, Lingers, Progress},
 };
 use crate::{
