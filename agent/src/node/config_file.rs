@@ -91,6 +91,8 @@ impl ConfigFile {
         tracing::error!(
             "found no valid configuration; observing until there is one, whatever the Node's mode"
         );
+        // It may exclude a namespace, so its deletion does not apply the defaults.
+        self.has_settings = true;
         Loaded {
             config: Arc::default(),
             trusted: false,

@@ -47,6 +47,18 @@ fn invalid_file_that_is_deleted_after_a_restart_keeps_the_last_good_one() {
 }
 
 #[test]
+fn invalid_file_that_is_deleted_does_not_end_the_observation() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, INVALID);
+    let mut file = config_file(&dir);
+    assert!(!file.load().trusted);
+    fs::remove_file(path(&dir)).unwrap();
+    assert!(file.read().is_none());
+    write(&dir, "");
+    assert!(file.read().is_some());
+}
+
+#[test]
 fn same_text_after_a_failed_read_clears_the_error() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir, EXCLUDED);
