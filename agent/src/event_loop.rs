@@ -299,7 +299,8 @@ impl NodeLoop {
             Action::Report(decision) => self.records.push(Record::now(decision)),
             Action::Answer { sandbox, reply } => self.sandboxes.answer(&sandbox, &reply),
             Action::Arm { sandbox, wanted } => {
-                self.sandboxes.arm(&mut self.worker, sandbox, wanted);
+                let failed = self.sandboxes.arm(&mut self.worker, sandbox, wanted);
+                self.follow_up(failed);
             }
             Action::Watch { sandbox, probes } => {
                 self.sandboxes.probe(&mut self.worker, &sandbox, probes);

@@ -137,10 +137,19 @@ impl Sandboxes {
         }
     }
 
-    /// Installs a sandbox's table, so that connections wait. The reply is [`Event::Armed`].
-    pub(crate) fn arm(&mut self, worker: &mut Worker, id: SandboxId, wanted: Wanted) {
+    /// Installs a sandbox's table, so that connections wait. The result is [`Event::Armed`].
+    pub(crate) fn arm(
+        &mut self,
+        worker: &mut Worker,
+        id: SandboxId,
+        wanted: Wanted,
+    ) -> Option<Event> {
         let Some(sandbox) = self.open.get_mut(&id) else {
-            return;
+            // Without a result the engine would wait until the pod ends.
+            return Some(Event::Armed {
+                sandbox: id,
+                result: Err("its network namespace is no longer open".to_owned()),
+            });
         };
         sandbox.has_table = true;
         sandbox.probes.clear();
@@ -150,6 +159,7 @@ impl Sandboxes {
             wanted,
         };
         sandbox.send(worker, Purpose::Arm(id), job);
+        None
     }
 
     /// Runs these probes until they succeed.

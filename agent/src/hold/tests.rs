@@ -15,7 +15,7 @@ fn held(worker: &mut Worker) -> Sandboxes {
     let netns = Netns::from_fd(netns.into()).unwrap();
     let sandbox = Sandbox::new(netns, Span::none());
     sandboxes.open.insert(id(), sandbox);
-    sandboxes.arm(worker, id(), Wanted::default());
+    assert_eq!(sandboxes.arm(worker, id(), Wanted::default()), None);
     sandboxes
 }
 
@@ -45,7 +45,7 @@ fn released_ports_are_released_again_after_the_loss_of_a_worker() {
     let again = [adopt(), open_some(&[15001, 5432])];
     assert_eq!(readopted(&sandboxes), again);
     // They belong to one table.
-    sandboxes.arm(&mut worker, id(), Wanted::default());
+    assert_eq!(sandboxes.arm(&mut worker, id(), Wanted::default()), None);
     assert_eq!(readopted(&sandboxes), [adopt()]);
 }
 
@@ -77,4 +77,13 @@ fn release_of_a_sandbox_that_is_not_open_succeeds() {
         sandboxes.change(&mut worker, id(), open_some(&[15001])),
         None
     );
+}
+
+#[test]
+fn table_of_an_unknown_sandbox_cannot_be_installed() {
+    let mut worker = Worker::absent();
+    let failed = Sandboxes::default().arm(&mut worker, id(), Wanted::default());
+    let is_failed = matches!(failed, Some(Event::Armed { result: Err(_), .. }));
+    assert!(is_failed, "{failed:?}");
+    assert_eq!(worker.unsent_jobs(), []);
 }
