@@ -210,7 +210,7 @@ impl<'engine> HoldReview<'engine> {
         }
         if sandbox.namespace_failed
             && !self.by_operator
-            && conditions.any_regular_container_started(sandbox.first_run)
+            && conditions.any_app_started(sandbox.first_run)
         {
             return Judgement::Never(NotHeld::NamespaceReadLate);
         }
