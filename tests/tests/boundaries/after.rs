@@ -11,12 +11,6 @@ use crate::scenario::{APP, DAPR, LOGS, PROXY, Scenario, Step, has_table, held_po
 pub(crate) fn the_kill(scenario: &Scenario, step: Step, doomed: Doomed) -> Agent {
     doomed.kill();
     if let Some(held) = scenario.held.borrow().as_ref() {
-        if step == Step::Come {
-            // Otherwise the next agent could still hold the pod.
-            held.added(1);
-        }
-        // No app has started yet: the next agent adopts the hold from its table, or does not hold.
-        scenario.unheld.set(step == Step::Come && !has_table(held));
         let held_ports = held_ports(held);
         let elements = held_ports.split('}').next().unwrap_or_default();
         let shut: Vec<&str> = elements.split(',').map(str::trim).collect();
@@ -37,9 +31,7 @@ pub(crate) fn the_kill(scenario: &Scenario, step: Step, doomed: Doomed) -> Agent
 pub(crate) fn the_end(scenario: &Scenario, place: &str) {
     scenario.of_held(|held| {
         let result = held.client_result_so_far(APP, 1);
-        if !scenario.unheld.get() {
-            assert_eq!(result.failed, [], "killed at {place}: {result:?}");
-        }
+        assert_eq!(result.failed, [], "killed at {place}: {result:?}");
         ended_well(held, PROXY, place);
         ended_well(held, DAPR, place);
         // The first signal ends it, so there is no second.

@@ -4,7 +4,7 @@
 //! sidecars, and an operator sends an order. The second is not announced, the version of its sidecar is queried, and
 //! another sidecar ends by a signal. It requests linger.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::Signal;
@@ -67,8 +67,6 @@ pub(crate) struct Scenario {
     order: RefCell<Option<Child>>,
     /// The agent has to renew the kernel's timeout once.
     renewed: bool,
-    /// The agent was killed before it held the pod, and the sidecars already ran: the app starts as without usher.
-    pub(crate) unheld: Cell<bool>,
     /// Another app exits during the hold of its start.
     dies: bool,
     pub(crate) server: ApiServer,
@@ -87,7 +85,6 @@ impl Scenario {
             plain: RefCell::default(),
             order: RefCell::default(),
             renewed: place.ends_with(":renew"),
-            unheld: Cell::new(false),
             dies: place.ends_with(":release-start"),
             server,
             node,
@@ -149,13 +146,13 @@ impl Scenario {
         self.of_held(|held| match step {
             Step::Come => {
                 let asked = self.of_plain(|plain| !plain.requests(PROXY).is_empty());
-                let waits = self.unheld.get() || has_table(held);
-                !self.renewed_later(log) && asked && waits
+                // No app has started yet: an agent that starts after a kill holds the pod as well.
+                !self.renewed_later(log) && asked && has_table(held)
             }
             Step::Order => {
                 let mut order = self.order.borrow_mut();
                 match order.as_mut().and_then(|order| order.try_wait().unwrap()) {
-                    Some(status) if !status.success() && !self.unheld.get() => {
+                    Some(status) if !status.success() => {
                         // The busy machine sent no response in time, so the order is repeated.
                         *order = Some(self.mend());
                         false
@@ -166,9 +163,6 @@ impl Scenario {
             Step::Start => {
                 let is_held = |line: &Value| line["decision"] == "start-held";
                 let apps = if self.dies { 2 } else { 1 };
-                if self.unheld.get() {
-                    return held.has_run(APP);
-                }
                 held.has_run(APP) || log.count(is_held) == apps
             }
             Step::Half => !held_ports(held).contains(&DAPR_PORT.to_string()),
