@@ -47,7 +47,7 @@ impl LingerReview<'_> {
             }
             StopResult::Held { at } => {
                 let is_listed = self.spec.is_some_and(|spec| spec.deleting);
-                let is_wanted = lingers.wanted.iter().any(|stop| stop.id == *id);
+                let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
                 lingers.runs.insert(
                     id.clone(),
                     Progress::Held(Held {
@@ -55,8 +55,9 @@ impl LingerReview<'_> {
                         at,
                         is_listed,
                         is_app,
+                        setting: wanted.and_then(|stop| stop.setting),
                         quiet: None,
-                        why: (!is_wanted).then_some(Released::NotWanted),
+                        why: wanted.is_none().then_some(Released::NotWanted),
                         is_ordered: false,
                     }),
                 );
@@ -68,12 +69,12 @@ impl LingerReview<'_> {
                 return !is_listed;
             }
             StopResult::Released { held, at_limit } => {
-                let (ordered, after) = match before {
-                    Some(Progress::Held(held)) => (held.why, self.released(id, &held)),
-                    _ => (None, Progress::Over),
+                let (ordered, setting, after) = match before {
+                    Some(Progress::Held(before)) => {
+                        (before.why, before.setting, self.released(id, &before))
+                    }
+                    _ => (None, None, Progress::Over),
                 };
-                let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
-                let setting = wanted.and_then(|stop| stop.setting);
                 let why = match (at_limit, ordered) {
                     (true, _) if setting.is_some_and(|setting| held >= setting) => Released::Limit,
                     // Its limit was the rest of the grace period.

@@ -71,6 +71,8 @@ pub(super) struct Held {
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
+    /// The limit that the annotation sets.
+    pub(super) setting: Option<Duration>,
     /// The traffic of an app with a pre-stop time of `auto`.
     pub(super) quiet: Option<Quiet>,
     /// It is to be released, for this reason.

@@ -41,6 +41,21 @@ fn annotation_with_a_duration_limits_the_hold() {
     }
 }
 
+/// The holder applied the annotation's limit while the agent was stopped, which sees the end of the sidecar first.
+#[test]
+fn limit_that_passed_while_the_agent_was_stopped() {
+    let spec = annotated(pod(RestartPolicy::Always, &["app"]), "8s");
+    let mut stage = stage(Mode::Enforce, spec);
+    stage.delete(30, 0);
+    stage.held_at(NOON);
+    stage.list();
+    stage.take();
+    stage.exit("i", 0);
+    assert_eq!(stage.take(), ["stops []"]);
+    let line = stage.released_after(seconds(8), true);
+    assert!(line.contains("its limit has passed"), "{line}");
+}
+
 #[test]
 fn kubelet_that_does_not_reply_releases_it() {
     let mut stage = armed(requested());
