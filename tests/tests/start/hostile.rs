@@ -1,10 +1,9 @@
 //! Unusual or hostile pods and bundles.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use usher_tests::lease::lease;
 use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{ConfigText, Entry, Program, Root};
@@ -21,17 +20,6 @@ const EXECS: usize = 2_000;
 const STORMS: [&str; 2] = ["storm", "other-storm"];
 const MIB: usize = 1024 * 1024;
 const CROWD: usize = 10;
-/// Takes a write lease on a file (`F_SETLEASE`, for which Perl has no name), and keeps it until its input ends.
-const LEASE: &str = r#"
-    use Fcntl;
-    $SIG{IO} = "IGNORE";
-    open(my $file, "<", $ARGV[0]) or die $!;
-    fcntl($file, 1024, F_WRLCK) or die $!;
-    $| = 1;
-    print "leased\n";
-    <STDIN>;
-"#;
-
 fn beside_proxy(node: &Node, app: ContainerSpec) -> Pod {
     node.create(&pod("odd").with(app).with(proxy()))
 }
@@ -46,19 +34,6 @@ fn starts_unheld(node: &Node, agent: &Agent, app: ContainerSpec) -> Pod {
     connected(&odd.client_result_so_far(APP, 1));
     meanwhile(node, agent, "other");
     odd
-}
-
-/// Returns when the process has the lease.
-fn lease(file: &Path) -> Child {
-    let mut perl = Command::new("perl");
-    let perl = perl.args(["-e", LEASE]).arg(file);
-    let perl = perl.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut perl = perl.spawn().unwrap();
-    let mut line = String::new();
-    let mut output = BufReader::new(perl.stdout.take().unwrap());
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "leased\n");
-    perl
 }
 
 /// The kernel delays an open of the program for 45 s, also the one that it makes for the holder.

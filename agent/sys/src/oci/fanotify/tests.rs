@@ -1,38 +1,14 @@
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
 };
 
 use nix::unistd::Uid;
 use usher_core::base::id::Pid;
+use usher_tests::lease::lease;
 
 use super::*;
-
-/// Takes a write lease on a file (`F_SETLEASE`, for which Perl has no name), and keeps it until its input ends.
-const LEASE: &str = r#"
-    use Fcntl;
-    $SIG{IO} = "IGNORE";
-    open(my $file, "<", $ARGV[0]) or die $!;
-    fcntl($file, 1024, F_WRLCK) or die $!;
-    $| = 1;
-    print "leased\n";
-    <STDIN>;
-"#;
-
-/// Returns when the process has the lease.
-fn lease(file: &Path) -> Child {
-    let mut perl = Command::new("perl");
-    let perl = perl.args(["-e", LEASE]).arg(file);
-    let perl = perl.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut perl = perl.spawn().unwrap();
-    let mut line = String::new();
-    let mut output = BufReader::new(perl.stdout.take().unwrap());
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "leased\n");
-    perl
-}
 
 /// The kernel delays other opens of a leased file for 45 s.
 #[test]
