@@ -253,7 +253,7 @@ impl NodeLoop {
             // The worker may have opened the sandbox nevertheless.
             Event::NotFound { key } => {
                 if let Ok(sandbox) = SandboxId::parse(key.id.as_str()) {
-                    self.sandboxes.forget(&mut self.worker, &sandbox);
+                    self.sandboxes.not_found(&mut self.worker, &sandbox);
                 }
             }
             Event::TrafficSampled {
@@ -334,7 +334,7 @@ impl NodeLoop {
             }
             Action::SampleTraffic { key, status_ports } => self.sample_traffic(key, status_ports),
             Action::Prepare(key) => self.prepare(&key),
-            Action::AskVersion { key, port, path } => self.ask_version(key, port, path),
+            Action::AskVersion { key, request } => self.ask_version(key, request),
             Action::Drain {
                 key,
                 request,

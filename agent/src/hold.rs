@@ -41,6 +41,8 @@ struct Sandbox {
     span: Span,
     /// CNI plugins that wait for the reply.
     waiting: Vec<oneshot::Sender<Reply>>,
+    /// A CNI plugin has announced it; otherwise the agent found it.
+    is_announced: bool,
     /// The worker has installed a table here, or has a job to install one.
     has_table: bool,
     /// Probes that have not succeeded yet.
@@ -55,6 +57,7 @@ impl Sandbox {
             netns: Arc::new(netns),
             span,
             waiting: Vec::new(),
+            is_announced: false,
             has_table: false,
             probes: Vec::new(),
             opened: Vec::new(),
@@ -115,15 +118,23 @@ impl Sandboxes {
         if let Some(uid) = uid {
             worker.used_by(netns.id(), uid);
         }
-        let open = self.open.get_mut(&request.sandbox);
-        if let Some(open) = open.filter(|open| open.netns.id() == netns.id()) {
-            open.waiting.push(reply);
-        } else {
-            let mut sandbox = Sandbox::new(netns, span);
-            sandbox.waiting.push(reply);
-            self.open.insert(request.sandbox.clone(), sandbox);
-        }
+        let sandbox = self.opened(&request.sandbox, netns, span);
+        sandbox.is_announced = true;
+        sandbox.waiting.push(reply);
         Some(Event::Sandbox(request))
+    }
+
+    /// The sandbox with this network namespace, which is open from now on. It may have been found and announced.
+    fn opened(&mut self, id: &SandboxId, netns: Netns, span: Span) -> &mut Sandbox {
+        if self
+            .open
+            .get(id)
+            .is_some_and(|open| open.netns.id() != netns.id())
+        {
+            self.open.remove(id);
+        }
+        let open = self.open.entry(id.clone());
+        open.or_insert_with(|| Sandbox::new(netns, span))
     }
 
     /// Replies to the CNI plugins that wait for this sandbox.
@@ -246,13 +257,19 @@ impl Sandboxes {
                 return Some(not_found());
             }
         };
-        let sandbox = Sandbox::new(netns, span);
+        let sandbox = self.opened(&id, netns, span);
         let job = Job::Adopt {
             sandbox: id.clone(),
         };
-        sandbox.send(worker, Purpose::Look(key.clone(), id.clone()), job);
-        self.open.insert(id, sandbox);
+        sandbox.send(worker, Purpose::Look(key.clone(), id), job);
         None
+    }
+
+    /// Forgets a sandbox that the agent could not look into, unless the CNI plugin has announced it.
+    pub(crate) fn not_found(&mut self, worker: &mut Worker, id: &SandboxId) {
+        if self.open.get(id).is_some_and(|open| !open.is_announced) {
+            self.forget(worker, id);
+        }
     }
 
     /// Updates the sandbox that an event is about.

@@ -10,6 +10,7 @@ use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     Event,
     base::id::{ContainerKey, NetnsId},
+    plan::version_query::VersionRequest,
     quit::outcome::Outcome,
     recipe::step::{Request, Signal, Step},
     worker::message::Job,
@@ -172,17 +173,16 @@ pub(crate) fn query_version(
     key: ContainerKey,
     init: Option<Arc<Init>>,
     in_pod_netns: bool,
-    port: u16,
-    path: String,
+    request: VersionRequest,
 ) -> Option<Event> {
     let opened = init.and_then(|init| Some((open(host, &init).ok()?, init)));
     let Some((netns, init)) = opened.filter(|_| in_pod_netns) else {
-        return Some(Event::VersionAnswered { key, body: None });
+        return Some(Event::VersionAnswered { key, version: None });
     };
     worker.send(
         netns.id(),
         Purpose::QueryVersion(key),
-        Job::Query { port, path },
+        Job::Query(request),
         vec![Descriptor::Init(init), Descriptor::Netns(Arc::new(netns))],
     );
     None

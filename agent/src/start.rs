@@ -94,7 +94,7 @@ impl Starts {
         }
     }
 
-    /// Waits for the next events. The future may be dropped at any time.
+    /// The future may be dropped at any time.
     pub(crate) async fn next(&mut self) -> Vec<Event> {
         let bundles = async {
             match &mut self.bundles {

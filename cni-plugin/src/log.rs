@@ -25,7 +25,6 @@ pub(crate) struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// The log file of a configuration.
     pub(crate) fn of(conf: &'a Conf<'_>) -> Self {
         Self {
             file: conf.log_file.as_deref(),
@@ -68,8 +67,8 @@ fn line(now: SystemTime, text: &str) -> String {
     format!("{now} usher-cni[{}]: {text}\n", std::process::id())
 }
 
-/// Appends a line. The log is in the agent's directory, which does not exist before the first agent after a boot. Both are
-/// for root only, as the agent creates them.
+/// The log is in the agent's directory, which does not exist before the first agent after a boot. Both are for root only, as
+/// the agent creates them.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     match append_existing(path, line) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -93,7 +92,7 @@ fn append_existing(path: &Path, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
-/// Opens the file. Rejects links, and pipes, which may block.
+/// Rejects links, and pipes, which may block.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut options = OpenOptions::new();

@@ -34,7 +34,7 @@ pub(crate) enum Error {
 }
 
 impl Netns {
-    /// Opens a namespace. The open does not block on a pipe or a device.
+    /// The open does not block on a pipe or a device.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),

@@ -55,7 +55,6 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// The script that completes the program `usher`.
     pub const fn script(self) -> &'static str {
         match self {
             Self::Bash => include_str!("completion/script/usher.bash"),

@@ -20,7 +20,6 @@ use crate::{
     stderr::print_stderr,
 };
 
-/// Where reports come from.
 #[derive(Debug)]
 pub(crate) struct DataSource {
     pub(crate) node: Node,
@@ -98,7 +97,6 @@ impl DataSource {
         }
     }
 
-    /// The status of usher on the node.
     pub(crate) async fn status(&self) -> Result<Status, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Status>>("/v1/status").await?.data),
@@ -131,7 +129,6 @@ impl DataSource {
         }
     }
 
-    /// The pods of the node.
     pub(crate) async fn pods(&self) -> Result<Pods, Failure> {
         match &self.kind {
             Kind::Agent(client) => Ok(client.get::<Document<Pods>>("/v1/pods").await?.data),
@@ -155,7 +152,6 @@ impl DataSource {
         Ok(costs.await?.data)
     }
 
-    /// The decisions about a pod, by its UID.
     pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {
         match &self.kind {
             Kind::Agent(client) => {

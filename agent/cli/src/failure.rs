@@ -28,7 +28,6 @@ impl Failure {
         Self::new(Exit::Refused, text)
     }
 
-    /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> Exit {
         print_stderr(&clean(&self.text));
         self.exit

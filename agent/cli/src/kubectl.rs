@@ -117,7 +117,6 @@ fn full_command() -> clap::Command {
         .bin_name("kubectl usher")
 }
 
-/// The command to run, and its target.
 #[derive(Debug)]
 struct Request {
     cluster: ClusterArgs,
@@ -224,9 +223,13 @@ async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let mut line = request.finish(colours);
     let redirect = Redirect::take(&mut line, is_terminal)?;
     let words = redirect::words(line)?;
+    let dump = redirect.dump_file();
     let streams = redirect.open()?;
-    let code = exec::run(&cluster, &agent, words, streams).await?;
-    Ok(code.into())
+    let ran = exec::run(&cluster, &agent, words, streams).await;
+    if let Some(dump) = dump {
+        redirect::remove_incomplete(&dump, &ran);
+    }
+    Ok(ran?.into())
 }
 
 /// Finds the agent that the command needs. Replaces the pods of the command by their full names.

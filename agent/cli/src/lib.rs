@@ -51,7 +51,7 @@ use self::{
 /// Inspect and debug the pods of this node, and operate usher on it
 ///
 /// POD is namespace/name, a UID, a container ID, a PID, an IP address, or a unique part of a name. Commands run nothing
-/// in a pod and do not access its files.
+/// in a pod. Of its files only connect and resolve read two, /etc/hosts and /etc/resolv.conf.
 ///
 /// Exit codes: 0 success; 1 a problem was found, or something is left; 2 invalid command line; 3 refused by the agent
 /// or the kernel; 4 no pod or several pods match POD; 5 the agent, the kubelet or the requested server does not answer.
@@ -203,7 +203,6 @@ impl Command {
     }
 }
 
-/// Runs an asynchronous command on this thread.
 fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
     match runtime() {
         Ok(runtime) => runtime.block_on(command).into(),

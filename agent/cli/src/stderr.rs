@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Prints one line to standard error. A closed standard error is ignored.
+/// A closed standard error is ignored.
 pub(crate) fn print_stderr(line: &str) {
     drop(writeln!(io::stderr().lock(), "usher: {line}"));
 }

@@ -47,7 +47,6 @@ pub struct Kubelet {
     bounds: Bounds,
 }
 
-/// Limits of a request.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     /// Timeout of the response's head, before which the kubelet encodes the whole list.

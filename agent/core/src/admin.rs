@@ -65,7 +65,6 @@ impl<T> Document<T> {
     }
 }
 
-/// All pods of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pods {
     pub items: Vec<Pod>,

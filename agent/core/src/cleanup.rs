@@ -43,7 +43,6 @@ pub enum Thing {
 }
 
 impl Thing {
-    /// The kind of the part, in one word.
     pub fn kind(&self) -> &'static str {
         self.into()
     }
@@ -76,14 +75,12 @@ impl fmt::Display for Thing {
     }
 }
 
-/// Why a part stays, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     pub why: String,
     pub advice: &'static str,
 }
 
-/// A part that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub thing: Thing,
@@ -92,7 +89,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// A part to remove.
     pub fn removable(thing: Thing) -> Self {
         Self {
             thing,
@@ -100,7 +96,6 @@ impl Found {
         }
     }
 
-    /// A part that cannot be removed.
     pub fn stuck(thing: Thing, why: impl Into<String>, advice: &'static str) -> Self {
         let why = why.into();
         Self {
@@ -118,7 +113,6 @@ pub enum Fate {
     Left(Obstacle),
 }
 
-/// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub thing: Thing,
@@ -136,7 +130,6 @@ impl fmt::Display for Line {
     }
 }
 
-/// The results for all parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// In the order of removal.
@@ -169,7 +162,6 @@ impl Report {
     }
 }
 
-/// The next step of the removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Remove this part, and pass the result to [`Cleaning::done`].
@@ -178,7 +170,6 @@ pub enum Step {
     Linger,
 }
 
-/// A removal in progress.
 #[derive(Debug)]
 pub struct Cleaning {
     waiting: VecDeque<Found>,

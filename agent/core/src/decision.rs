@@ -29,7 +29,6 @@ use crate::{
 /// The names of all decisions, as in logs and metrics.
 pub const NAMES: &[&str] = <Kind as strum::VariantNames>::VARIANTS;
 
-/// One decision about one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub pod: PodUid,
@@ -164,7 +163,6 @@ pub enum Kind {
     /// The start of an app was released.
     StartReleased {
         why: Why,
-        /// How long it was held.
         held: Duration,
     },
     /// An app started before usher could hold its start.
@@ -176,7 +174,6 @@ pub enum Kind {
     /// A sidecar has received the stop signal that waited.
     LingerReleased {
         why: linger::Released,
-        /// How long it was held.
         held: Duration,
     },
     /// A sidecar that lingers drains its inbound connections.
@@ -193,7 +190,6 @@ pub enum Kind {
     /// An app has received the stop signal that waited.
     PreStopReleased {
         why: linger::Released,
-        /// How long it was held.
         held: Duration,
     },
     /// The stop signal of an app cannot be held although the pod requests it.
@@ -223,7 +219,6 @@ pub enum Kind {
     OperatorRequest(OperatorRequest),
 }
 
-/// Why usher has nothing to do in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotApplicable {
     NoSidecar,
@@ -239,7 +234,6 @@ pub enum NotApplicable {
     ExcludedNamespace,
 }
 
-/// What a pod still waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitReason {
     /// The kubelet does not list the pod yet.

@@ -56,7 +56,6 @@ pub struct Engine {
     namespaces: Namespaces,
     /// Boxed, because half of the slots in the nodes of the tree may be empty.
     pods: BTreeMap<PodUid, Box<Tracked>>,
-    /// What the kernel supports of the hold.
     features: Option<Features>,
     sandboxes: BTreeMap<SandboxId, PodUid>,
     /// Sandboxes that the runtime announced without a UID, of pods that the kubelet has not listed yet.
@@ -65,7 +64,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without events.
     pub fn new(config: Arc<Config>) -> Self {
         Self {
             config,
@@ -119,8 +117,8 @@ impl Engine {
             }
             // === termination ===
             Event::Attempted { key, outcome } => self.attempted(now, &key, outcome, &mut actions),
-            Event::VersionAnswered { key, body } => {
-                self.version_answered(now, &key, body.as_deref(), &mut actions);
+            Event::VersionAnswered { key, version } => {
+                self.version_answered(now, &key, version.as_deref(), &mut actions);
             }
             // === hold ===
             Event::Sandbox(request) => self.announced(now, request, &mut actions),

@@ -89,7 +89,6 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Reads an existing table.
     pub fn of(table: &Ruleset, ports: Vec<(u16, Duration)>) -> Self {
         let rules = table.chains.iter().flat_map(|chain| &chain.rules);
         let then: Vec<&Then> = rules.flat_map(|rule| &rule.then).collect();

@@ -34,7 +34,6 @@ pub struct Notice {
     pub at_us: u64,
 }
 
-/// The object that an Event regards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Regarding {
     Pod {
@@ -63,7 +62,6 @@ impl Regarding {
         }
     }
 
-    /// The object's name.
     pub fn name(&self) -> &str {
         match self {
             Self::Pod { name, .. } | Self::Node { name } => name,

@@ -51,7 +51,6 @@ pub enum StopResult {
     Unsupported(String),
     /// The stop signal waits since this time (since 1970-01-01T00:00:00Z).
     Held { at: Duration },
-    /// The stop signal is no longer held.
     Released {
         held: Duration,
         /// The reason is its own limit.
@@ -153,7 +152,6 @@ impl fmt::Display for Released {
     }
 }
 
-/// The reason of the release of an app's stop signal, with the time.
 pub(crate) fn describe_app(why: Released, held: Duration) -> String {
     let why = match why {
         Released::Limit => "its pre-stop time has passed".to_owned(),
@@ -167,7 +165,6 @@ pub(crate) fn describe_app(why: Released, held: Duration) -> String {
     )
 }
 
-/// The reason of a release, with the time.
 pub(crate) fn describe(why: Released, held: Duration) -> String {
     format!(
         "{why}; its stop signal was held for {}",

@@ -22,7 +22,6 @@ pub const SHORTEST: f64 = 0.000_25;
 /// The number of buckets of a histogram, besides the one for longer times: up to 65.5 s.
 pub const BUCKETS: u16 = 19;
 
-/// A metric of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
     /// The name in queries. A histogram adds `_bucket`, `_sum` and `_count`.
@@ -30,7 +29,6 @@ pub struct Metric {
     pub kind: Kind,
     /// The unit; None for a number of things.
     pub unit: Option<Unit>,
-    /// The labels of its series.
     pub labels: &'static [Label],
     /// The description, in one sentence without a full stop.
     pub meaning: &'static str,
@@ -41,7 +39,6 @@ pub struct Metric {
 pub enum Kind {
     /// It only grows, and begins at 0 when the agent starts.
     Counter,
-    /// It goes up and down.
     Gauge,
     /// A distribution of durations.
     Histogram,
@@ -54,7 +51,6 @@ pub enum Unit {
     Bytes,
 }
 
-/// A label, and all its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
     pub key: &'static str,
@@ -63,7 +59,6 @@ pub struct Label {
 }
 
 impl Label {
-    /// A label with the values of a type.
     pub const fn of<V: Value>(key: &'static str) -> Self {
         Self {
             key,

@@ -8,7 +8,7 @@ mod sidecar;
 pub(crate) mod start;
 pub mod version_query;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use self::sidecar::Sidecar;
 pub(crate) use self::sidecar::{SHORTEST_RESERVE, subject};
@@ -38,13 +38,11 @@ pub struct Plan {
     pub(crate) declared: Vec<HeldPort>,
     /// How many more ports are not held, because a pod has too many.
     pub(crate) omitted_ports: usize,
-    /// Apps whose starts are held.
     pub(crate) starts: Vec<PlannedStart>,
     pub tuning: Tuning,
     pub(crate) bad: Vec<InvalidAnnotation>,
     /// Why usher has nothing to do, if so.
     pub not_ours: Option<NotApplicable>,
-    /// Why no connection is held, if so.
     pub not_held: Option<NotHeld>,
 }
 
@@ -88,8 +86,8 @@ impl Plan {
             .filter(|(name, _ports)| !is_sidecar(name) && pod.container(name).is_some())
             .flat_map(|(name, ports)| declared_held_ports(name, ports))
             .collect();
-        let omitted_ports = port_limit::limit(&mut sidecars, &mut declared);
         keep_own_ports(&mut sidecars);
+        let omitted_ports = port_limit::limit(&mut sidecars, &mut declared);
         // The plan stays in memory, and most plans have one sidecar.
         sidecars.shrink_to_fit();
         let mut plan = Self {
@@ -235,18 +233,21 @@ fn keep_work(pod: &Pod, tuning: &Tuning, self_ending: &[SelfEnding], sidecars: &
 
 /// A port on which one sidecar is known to listen is not an assumed port of another one.
 fn keep_own_ports(sidecars: &mut [Sidecar]) {
-    let known: Vec<(String, u16)> = sidecars
-        .iter()
-        .flat_map(|sidecar| &sidecar.held_ports)
-        .filter(|held_port| !held_port.is_assumed)
-        .map(|held_port| (held_port.sidecar.clone(), held_port.port))
-        .collect();
+    // By port number; None where several sidecars are known to listen on it.
+    let mut owners: BTreeMap<u16, Option<String>> = BTreeMap::new();
+    let claims = sidecars.iter().flat_map(|sidecar| &sidecar.held_ports);
+    for known in claims.filter(|held_port| !held_port.is_assumed) {
+        let owner = owners.entry(known.port);
+        let owner = owner.or_insert_with(|| Some(known.sidecar.clone()));
+        if owner.as_ref() != Some(&known.sidecar) {
+            *owner = None;
+        }
+    }
     for sidecar in sidecars {
         sidecar.held_ports.retain(|held_port| {
+            let owner = owners.get(&held_port.port);
             !held_port.is_assumed
-                || known
-                    .iter()
-                    .all(|(owner, port)| *owner == held_port.sidecar || *port != held_port.port)
+                || owner.is_none_or(|owner| owner.as_ref() == Some(&held_port.sidecar))
         });
     }
 }

@@ -106,7 +106,6 @@ pub struct Recipe {
     pub notes: String,
     /// The sources of its facts, for people.
     pub sources: Vec<String>,
-    /// Its stage among the sidecars of a pod.
     pub order: Order,
     /// A container is of this kind where one of these holds.
     pub recognise: Vec<Recognition>,
@@ -114,15 +113,12 @@ pub struct Recipe {
     pub version: Option<Question>,
     /// Steps that drain its connections first, where the user requests it.
     pub drain: Vec<StepRecipe>,
-    /// Steps that terminate it.
     pub quit: Vec<StepRecipe>,
-    /// Steps that terminate it after it has received SIGTERM.
     pub after_term: AfterTerm,
     /// It exits without a request once the other containers of its pod have ended.
     pub ends_by_itself: bool,
     /// Whether its stop signal may be held until the apps of a deleted pod have ended.
     pub linger: Linger,
-    /// The ports at which connections are held until it is ready.
     pub hold: HoldRecipe,
 }
 
@@ -183,7 +179,6 @@ pub struct Measured {
     pub ends: String,
 }
 
-/// What a step does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Request {
@@ -202,7 +197,6 @@ pub enum Act {
 }
 
 impl Recipe {
-    /// Whether this container of this pod is of this kind.
     pub fn recognises(&self, pod: &Pod, container: &Container) -> bool {
         let subject = Subject {
             pod,

@@ -50,7 +50,6 @@ pub enum StartResult {
     Held,
     /// The holder exited, and the kernel released the start.
     Lost,
-    /// The start is no longer held.
     Released {
         /// For how long it waited, if it did.
         held: Option<Duration>,
@@ -71,7 +70,6 @@ pub enum Why {
     Limit,
     /// The holder ended, which releases every start.
     HolderEnded,
-    /// The container ended while it waited.
     ContainerEnded,
 }
 

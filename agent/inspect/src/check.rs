@@ -52,7 +52,6 @@ pub use self::text::text;
 #[strum(serialize_all = "kebab-case")]
 pub enum Category {
     Kernel,
-    /// The privileges of this process.
     Privileges,
     /// The directories and files of the node.
     Node,
@@ -159,7 +158,6 @@ pub fn questions() -> impl Iterator<Item = &'static Question> {
     rooms.into_iter().flatten().copied()
 }
 
-/// All checks of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checks {

@@ -29,7 +29,6 @@ pub use self::{
 /// Limit of sockets in a report; further ones are counted.
 pub const MAX_SOCKETS: usize = 32 * 1024;
 
-/// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     App,
@@ -42,7 +41,6 @@ pub enum Role {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The runtime's container ID.
     pub id: ContainerId,
     /// Name in the pod, or a substitute.
     pub name: String,
@@ -79,7 +77,6 @@ impl Input {
         rows
     }
 
-    /// The processes that hold a socket.
     fn holders(&self, inode: u32) -> impl Iterator<Item = &Process> {
         let start = self.held.partition_point(|(held, _)| *held < inode);
         let pairs = self.held[start..].iter();

@@ -10,7 +10,6 @@ pub mod url;
 
 pub use self::{body::Body, head::Head, url::Url};
 
-/// A request method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method(String);
 

@@ -66,7 +66,6 @@ pub(super) struct Services<'args> {
     pub(super) started: Instant,
 }
 
-/// How the services ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Stopped,

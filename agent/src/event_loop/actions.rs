@@ -7,6 +7,7 @@ use usher_core::{
     Action, Event, NamespaceReply,
     base::id::{ContainerKey, PodUid, SandboxId},
     metric::value::Value,
+    plan::version_query::VersionRequest,
     worker::message::Job,
 };
 use usher_sys::pods::container::Init;
@@ -136,7 +137,7 @@ impl NodeLoop {
         init.is_none_or(|init| self.discovery.is_in_pod_netns(key, init.netns))
     }
 
-    pub(super) fn ask_version(&mut self, key: ContainerKey, port: u16, path: String) {
+    pub(super) fn ask_version(&mut self, key: ContainerKey, request: VersionRequest) {
         let living = self.discovery.living(&key);
         let init = living.map(|living| Arc::clone(&living.init));
         let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
@@ -146,8 +147,7 @@ impl NodeLoop {
             key,
             init,
             in_pod_netns,
-            port,
-            path,
+            request,
         );
         if let Some(event) = failed {
             self.worker.report(event);

@@ -19,7 +19,6 @@ pub(crate) enum OperatorRequest {
     Order(Order, oneshot::Sender<Ordered>),
     /// What the agent would do with a pod, in this mode or the Node's; None for an unknown pod.
     Forecast(PodUid, Option<Mode>, oneshot::Sender<Option<Forecast>>),
-    /// The planned table of a pod's network namespace.
     Table(PodUid, oneshot::Sender<PlannedTable>),
 }
 

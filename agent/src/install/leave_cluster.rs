@@ -117,7 +117,7 @@ struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// Patches the DaemonSet. Returns whether it exists.
+    /// Returns whether the DaemonSet exists.
     async fn patch(&self) -> Result<bool, Error> {
         let name = &self.args.daemonset;
         let Some(daemonset) = bounded(self.daemonsets.get_opt(name)).await? else {

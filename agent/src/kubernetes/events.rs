@@ -80,7 +80,6 @@ impl EventSender {
         }
     }
 
-    /// Sends a notice about the Node.
     pub(crate) fn send_node(&self, condition: &NodeCondition) {
         if self.is_enabled() {
             self.send(condition.notice(&self.node, now_us()));

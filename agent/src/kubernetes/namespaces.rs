@@ -36,7 +36,6 @@ use self::{
 };
 use crate::{event_loop::Input, telemetry::reporter::Reporter};
 
-/// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads Namespaces for the event loop.

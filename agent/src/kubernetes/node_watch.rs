@@ -2,7 +2,8 @@
 //!
 //! The agent lists no Nodes, so its role does not need the verb `list`, which RBAC cannot limit to one Node. The API
 //! server ends a watch after the requested time ([`watch_length`]); if it does not, the agent abandons the watch
-//! [`GRACE`] later. Each watch is followed by a GET, which returns the changes in between.
+//! [`GRACE`] later, and one without any message after [`SILENT`]. Each watch is followed by a GET, which returns the
+//! changes in between.
 
 use std::{
     path::PathBuf,
@@ -31,6 +32,10 @@ const GET: Duration = Duration::from_secs(10);
 /// The shortest watch; the longest one is twice as long.
 const SHORTEST_WATCH: Duration = Duration::from_secs(240);
 const GRACE: Duration = Duration::from_secs(15);
+/// After this time without a message the connection may be dead, which TCP does not report: API servers send a bookmark
+/// about once a minute
+/// ([bookmarkFrequency](https://github.com/kubernetes/kubernetes/blob/v1.33.0/staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go)).
+const SILENT: Duration = Duration::from_secs(180);
 /// A watch that lasted this long resets the backoff.
 const LASTING: Duration = Duration::from_secs(5);
 /// Status code: the API server no longer has the watch's resource version.
@@ -119,11 +124,16 @@ impl NodeWatch {
         let longest = Duration::from_secs(seconds.into()) + GRACE;
         let end = Instant::now() + longest;
         loop {
-            let event = timeout_at(end.into(), events.next()).await;
-            match event
-                .map_err(|_elapsed| Lost::Stalled(longest))?
-                .transpose()?
-            {
+            let due = end.min(Instant::now() + SILENT);
+            let event = match timeout_at(due.into(), events.next()).await {
+                Ok(event) => event.transpose()?,
+                Err(_elapsed) if due < end => {
+                    tracing::debug!("no message of the watch on the Node, getting it again");
+                    return Ok(());
+                }
+                Err(_elapsed) => return Err(Lost::Stalled(longest)),
+            };
+            match event {
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
                     self.receive(node, last).await?;
                 }
@@ -179,7 +189,7 @@ impl NodeWatch {
         sent.map_err(|_closed| Lost::Ending)
     }
 
-    /// Saves the values. Returns whether the run directory has them now.
+    /// Returns whether the run directory has the values now.
     fn save(&self, values: &NodeValues) -> bool {
         let files = [
             (run_dir::NODE_LABELS, &values.labels, RunFile::NodeLabels),

@@ -18,7 +18,6 @@ use usher_core::{kube_event::NodeCondition, node::taint};
 
 use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
-/// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Minimum time between two requests for the Node.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -110,7 +110,7 @@ impl ConfigFile {
         Some(config)
     }
 
-    /// Reads the file. None if it is unchanged or invalid.
+    /// None if the file is unchanged or invalid.
     fn read(&mut self) -> Option<Arc<Config>> {
         self.save();
         self.is_retried = false;

@@ -86,7 +86,6 @@ impl Discovery {
         Ok((discovery, events))
     }
 
-    /// Waits for the next events.
     pub(crate) async fn next(&mut self) -> Result<Vec<Event>, Error> {
         tokio::select! {
             biased;

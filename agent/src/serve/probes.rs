@@ -61,7 +61,6 @@ impl Readiness {
         is_first
     }
 
-    /// Sets the reason why the CNI plugin does not meet the needs of the Node's mode.
     pub(crate) fn set_plugin(&self, why: Option<String>) {
         *self.plugin.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }

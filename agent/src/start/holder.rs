@@ -1,7 +1,9 @@
 //! The holder: a separate process that replies to the kernel's fanotify permission events.
 //!
 //! A process that executes a program of a marked container blocks until the holder replies. So the holder does nothing
-//! else: it has one loop, one thread and no locks, and reads no foreign files but a few bytes on the runtime's tmpfs.
+//! else: it has one loop and no locks, and reads no foreign files but a few bytes on the runtime's tmpfs. A second thread
+//! only closes the programs that waited, because a close may write or free a whole file.
+//!
 //! Failures release the starts. When the holder exits, for any reason, the kernel allows every exec. A kernel timer
 //! kills a holder whose loop hangs. When the agent exits, the holder releases every start and exits. The same applies
 //! to the stop signals of lingering sidecars (`stops`).
@@ -92,8 +94,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let ended = this.serve();
     let now = this.now();
     let (starts, stops) = (this.holder.end(now), this.stops.end(now));
+    let released = starts.len();
+    for (exec, _held) in starts.into_iter().filter_map(|start| start.held) {
+        // After an error the kernel releases it with the group.
+        this.group.allow(exec).ok();
+    }
     tracing::info!(
-        starts = starts.len(),
+        starts = released,
         stops,
         "the agent is gone; released every start and stop signal"
     );

@@ -1,6 +1,6 @@
 //! Handles the holder's messages, and creates events from them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use usher_client::error_chain::chain;
 use usher_core::{
@@ -11,6 +11,9 @@ use usher_core::{
 use usher_sys::oci::bundle;
 
 use super::{Marked, Starts, holder_process::HolderEvent};
+
+/// Limit of the kept denials of unknown containers.
+const MAX_UNATTRIBUTED: usize = 64;
 
 impl Starts {
     pub(super) fn holder_reported(&mut self, event: HolderEvent) -> Vec<Event> {
@@ -96,11 +99,22 @@ impl Starts {
         let mut events = Vec::new();
         match marked {
             Some(marked) => events.push(marked.event(StartResult::Denied(reason.to_owned()))),
-            None => self.unattributed.push(reason.to_owned()),
+            None if self.unattributed.len() < MAX_UNATTRIBUTED => {
+                self.unattributed.push(reason.to_owned());
+            }
+            None => {}
         }
+        let pods = match pod {
+            Some(pod) => BTreeSet::from([pod]),
+            None => self
+                .marked
+                .values()
+                .map(|marked| marked.key.pod.clone())
+                .collect(),
+        };
         // The execs of one moment may be denied together, and must not lengthen the pause.
         if !self.holder.is_paused()
-            && let Some(pause) = self.denials.denied(pod.as_ref())
+            && let Some(pause) = self.denials.denied(pods)
         {
             events.push(self.pause(pause, reason));
         }

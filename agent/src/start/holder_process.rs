@@ -124,7 +124,7 @@ impl HolderProcess {
         }
     }
 
-    /// Waits for the holder. The future may be dropped at any time.
+    /// The future may be dropped at any time.
     pub(super) async fn next(&mut self) -> HolderEvent {
         let Some(end) = self.starts_paused_until else {
             return self.next_of_process().await;

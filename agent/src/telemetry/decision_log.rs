@@ -42,7 +42,6 @@ const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 const BEHIND: usize = 256;
 const QUERIES: usize = 16;
 
-/// Requests the timeline of a pod.
 #[derive(Debug)]
 pub(crate) struct TimelineQuery {
     pub(crate) uid: PodUid,
@@ -52,11 +51,9 @@ pub(crate) struct TimelineQuery {
 #[derive(Debug, Clone)]
 pub(crate) struct RecorderHandle {
     pub(crate) queries: mpsc::Sender<TimelineQuery>,
-    /// Stream of recorded decisions.
     pub(crate) entries: broadcast::Sender<Arc<Entry>>,
 }
 
-/// A decision with its time.
 #[derive(Debug)]
 pub(crate) struct Record {
     at_ms: u64,

@@ -67,7 +67,6 @@ impl Health {
         self.state().unread_namespaces = lines;
     }
 
-    /// Records the modes in force and their sources.
     pub(crate) fn set_modes(&self, modes: &NodeModes) {
         let mut state = self.state();
         let now = Instant::now();
@@ -81,7 +80,6 @@ impl Health {
         state.modes = modes.clone();
     }
 
-    /// The state of the plugin on the host.
     pub(crate) fn set_plugin(&self, plugin: Plugin) {
         self.state().plugin = plugin;
     }

@@ -30,8 +30,12 @@ use self::unsent::{Unsent, send_first};
 use super::pending::{Pending, PendingJobs, Purpose};
 use crate::telemetry::reporter::Reporter;
 
-/// Jobs that are queued or wait for a reply. Further ones fail.
+/// Jobs that are queued or wait for a reply, without probes, and probes. Further ones fail.
 const MAX_JOBS: usize = 4096;
+/// Messages for the worker that are queued.
+const MAX_UNSENT: usize = 2 * MAX_JOBS;
+/// Probes of one namespace that are always sent, so that others leave room for it: more than most pods have.
+const PROBES_OF_POD: usize = 8;
 /// Jobs of one namespace that wait for a reply, so that one pod leaves room for the others: more than a pod has
 /// probes. Further ones fail.
 const MAX_JOBS_OF_POD: usize = 192;
@@ -111,8 +115,8 @@ impl Worker {
             return;
         }
         if self.has_too_many(netns, &job) {
-            if let Job::Forget { sandbox, .. } = &job {
-                tracing::warn!(%sandbox, "could not close a sandbox, because too many jobs wait for the worker process; its ports are released at their deadline");
+            if let Purpose::Change(sandbox) = &purpose {
+                tracing::warn!(%sandbox, "could not change a sandbox, because too many jobs wait for the worker process; its ports are released at their deadline");
             }
             return self.fail(&purpose, "too many jobs wait for the worker process");
         }
@@ -147,10 +151,15 @@ impl Worker {
 
     fn has_too_many(&self, netns: NetnsId, job: &Job) -> bool {
         let unsent = self.unsent.len();
-        let is_full = self.jobs.len().max(unsent) >= MAX_JOBS;
+        let is_probe = matches!(job, Job::Probe { .. });
+        let is_full = self.jobs.len(is_probe) >= MAX_JOBS || unsent >= MAX_UNSENT;
         match job {
             // The worker closes descriptors for it, and sends no reply.
-            Job::Forget { .. } => unsent >= MAX_JOBS,
+            Job::Forget { .. } => unsent >= MAX_UNSENT,
+            Job::Probe { .. } => {
+                let jobs = self.jobs.len_of(netns);
+                is_full && jobs >= PROBES_OF_POD || jobs >= MAX_JOBS_OF_POD
+            }
             // Probes of a pod do not delay the release of its ports.
             Job::OpenSome { .. } | Job::OpenAll { .. } => is_full,
             _ => is_full || self.jobs.len_of(netns) >= MAX_JOBS_OF_POD,
@@ -270,8 +279,9 @@ impl Worker {
         // The tables that it has not adopted yet are the next one's, as are its probes.
         self.jobs
             .remove_all(|purpose| matches!(purpose, Purpose::Readopt(_) | Purpose::Probe(..)));
-        self.fail_all(|_pending| true, "the worker process ended");
+        // Before the failures, so that later jobs follow the adoption.
         self.news.push_back(News::Ended);
+        self.fail_all(|_pending| true, "the worker process ended");
     }
 
     /// Fails the jobs that have waited too long for a worker, which shall not receive them any more.

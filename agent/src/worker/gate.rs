@@ -231,6 +231,16 @@ impl Gate {
         self.is_costly
     }
 
+    /// What it holds, without the remaining times.
+    pub(super) fn remains(&self) -> Remains {
+        let ports = self.ports.iter().map(|port| (*port, Duration::ZERO));
+        Remains {
+            ports: ports.collect(),
+            count_only: self.count_only,
+            queries: self.queue.is_some(),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn has_timed_out(&self) -> bool {
         self.timed_out
@@ -243,8 +253,11 @@ impl Gate {
     fn receive(&mut self, syn: Syn, now: Timestamp) {
         if self.count_only {
             let port = syn.connection().destination.port();
-            self.first_counted.entry(port).or_insert(now);
-            self.counted += 1;
+            // A rule of the pod may log other packets to the same group.
+            if self.ports.contains(&port) {
+                self.first_counted.entry(port).or_insert(now);
+                self.counted += 1;
+            }
         } else {
             self.copies.keep(syn, now);
         }
@@ -270,7 +283,7 @@ impl Gate {
         }
     }
 
-    /// Deletes the table. Returns whether it existed.
+    /// Returns whether the table existed.
     pub(super) fn delete(&self) -> Result<bool, NftError> {
         let deleted = nft::delete_table(&self.table);
         if let Err(error) = &deleted {

@@ -45,12 +45,18 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct PendingJobs {
     jobs: HashMap<JobId, Pending>,
+    /// How many of them are probes.
+    probes: usize,
     due: BTreeSet<(Instant, JobId)>,
 }
 
 impl PendingJobs {
-    pub(super) fn len(&self) -> usize {
-        self.jobs.len()
+    /// The number of probes, or of other jobs.
+    pub(super) fn len(&self, are_probes: bool) -> usize {
+        match are_probes {
+            true => self.probes,
+            false => self.jobs.len().saturating_sub(self.probes),
+        }
     }
 
     pub(super) fn len_of(&self, netns: NetnsId) -> usize {
@@ -73,6 +79,7 @@ impl PendingJobs {
         due: Option<Instant>,
     ) {
         self.due.extend(due.map(|due| (due, id)));
+        self.probes += usize::from(purpose.is_probe());
         let pending = Pending {
             netns,
             purpose,
@@ -91,7 +98,6 @@ impl PendingJobs {
         }
     }
 
-    /// The jobs whose reply is overdue.
     pub(super) fn overdue(&self, now: Instant) -> BTreeSet<JobId> {
         let overdue = self.due.iter().take_while(|(due, _id)| *due <= now);
         overdue.map(|(_due, id)| *id).collect()
@@ -100,6 +106,7 @@ impl PendingJobs {
     /// Removes a job; None if it has already failed.
     pub(super) fn take(&mut self, id: JobId) -> Option<Purpose> {
         let pending = self.jobs.remove(&id)?;
+        self.probes -= usize::from(pending.purpose.is_probe());
         if let Some(due) = pending.due {
             self.due.remove(&(due, id));
         }
@@ -132,7 +139,7 @@ impl PendingJobs {
 
     /// Counts the limits of a namespace's changes after this one from now on: they run one after the other.
     fn restart_changes(&mut self, netns: NetnsId, after: JobId, now: Instant) {
-        let Self { jobs, due } = self;
+        let Self { jobs, due, .. } = self;
         let waits = |id: JobId, pending: &Pending| {
             id > after && pending.netns == netns && pending.purpose.is_change()
         };
@@ -157,9 +164,10 @@ impl PendingJobs {
     }
 
     pub(super) fn remove_all(&mut self, which: impl Fn(&Purpose) -> bool) {
-        let Self { jobs, due } = self;
+        let Self { jobs, probes, due } = self;
         jobs.retain(|id, pending| {
             let goes = which(&pending.purpose);
+            *probes -= usize::from(goes && pending.purpose.is_probe());
             if let (true, Some(at)) = (goes, pending.due) {
                 due.remove(&(at, *id));
             }
@@ -197,7 +205,7 @@ impl Purpose {
                 key,
                 outcome: Outcome::Failed(why),
             },
-            Self::QueryVersion(key) => Event::VersionAnswered { key, body: None },
+            Self::QueryVersion(key) => Event::VersionAnswered { key, version: None },
             Self::SampleTraffic(key) => Event::TrafficSampled {
                 key,
                 sample: Err(why),
@@ -215,6 +223,10 @@ impl Purpose {
             Self::Prepare(_) | Self::Readopt(_) | Self::Change(_) => return None,
         };
         Some(event)
+    }
+
+    pub(super) const fn is_probe(&self) -> bool {
+        matches!(self, Self::Probe(..))
     }
 
     /// Whether the job changes or adopts a table. The changes of a namespace run one after the other.

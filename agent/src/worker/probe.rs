@@ -69,7 +69,7 @@ impl Drop for LoadGuard {
     }
 }
 
-/// A running probe. Dropping it stops the probe.
+/// Dropping it stops the probe.
 #[derive(Debug)]
 pub(super) struct RunningProbe(AbortHandle);
 

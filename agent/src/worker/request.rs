@@ -8,10 +8,11 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty};
 use hyper::{
     Response,
     body::{Bytes, Incoming},
@@ -25,6 +26,7 @@ use tokio::{
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     base::id::{ContainerKey, Pid},
+    plan::version_query::{VersionRequest, reply::version_text},
     quit::outcome::Outcome,
     recipe::step::{Header, Method, Request, Signal},
     worker::message::QUERY,
@@ -43,6 +45,10 @@ use crate::quit;
 
 /// Envoy's `server_info` may have more than 64 KiB, most of it the list of its extensions.
 const BODY_BYTES: usize = 256 * 1024;
+/// The bodies of all pods that are read at the same time. Beyond this a version stays unknown until the next query.
+const BODIES_BYTES: usize = 8 * 1024 * 1024;
+
+static BODIES: AtomicUsize = AtomicUsize::new(0);
 
 /// The runtimes of requests. With one for each thread, memory would depend on the highest number of threads.
 static RUNTIMES: Pool<Runtime> = Pool::new(16);
@@ -90,27 +96,23 @@ impl Target<'_> {
         }
     }
 
-    /// The body of a successful response.
-    pub(super) fn query(&self, port: u16, path: &str) -> Option<String> {
+    /// The text where a successful response has the version.
+    pub(super) fn query(&self, version: &VersionRequest) -> Option<String> {
         let request = Request {
             method: Method::Get,
-            port,
-            path: path.to_owned(),
+            port: version.port,
+            path: version.path.clone(),
             headers: Vec::new(),
         };
         let read = |response: Response<Incoming>| async {
             if !response.status().is_success() {
                 return None;
             }
-            let body = Limited::new(response.into_body(), BODY_BYTES)
-                .collect()
-                .await;
-            let mut body = serde_json::from_slice(&body.ok()?.to_bytes()).ok()?;
-            drop_lists(&mut body);
-            Some(body.to_string())
+            let body = Body::read(response.into_body()).await?;
+            version_text(&body.0, &version.pointer)
         };
         let query = async {
-            let stream = self.connect(None, port).await.ok()?;
+            let stream = self.connect(None, version.port).await.ok()?;
             let message = http::message(&request, Vec::new()).ok()?;
             exchange(stream, message, read).await.ok()?
         };
@@ -228,12 +230,30 @@ async fn exchange<T, Read: Future<Output = T>>(
     }
 }
 
-/// Drops the lists of a JSON value, so that it fits in a message. The version is in no list.
-fn drop_lists(value: &mut serde_json::Value) {
-    match value {
-        serde_json::Value::Array(list) => list.clear(),
-        serde_json::Value::Object(members) => members.values_mut().for_each(drop_lists),
-        _ => {}
+/// The body of a response, which counts towards [`BODIES_BYTES`] until it is dropped.
+struct Body(Vec<u8>);
+
+impl Body {
+    /// None if it ends early, or exceeds a limit.
+    async fn read(mut incoming: Incoming) -> Option<Self> {
+        let mut body = Self(Vec::new());
+        while let Some(frame) = incoming.frame().await {
+            let Ok(data) = frame.ok()?.into_data() else {
+                continue;
+            };
+            let all = BODIES.fetch_add(data.len(), Ordering::Relaxed) + data.len();
+            body.0.extend_from_slice(&data);
+            if body.0.len() > BODY_BYTES || all > BODIES_BYTES {
+                return None;
+            }
+        }
+        Some(body)
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        BODIES.fetch_sub(self.0.len(), Ordering::Relaxed);
     }
 }
 

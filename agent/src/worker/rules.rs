@@ -3,8 +3,13 @@
 //! A thread that is stuck in the kernel occupies a processor completely. The worker tolerates stuck threads, but a few
 //! such pods would occupy all processors of a node.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
 
+use nix::errno::Errno;
 use usher_client::error_chain::chain;
 use usher_core::worker::{MAX_EVALUATIONS, Trouble};
 use usher_sys::net::{
@@ -13,6 +18,10 @@ use usher_sys::net::{
     netns::Netns,
     nft::{self, Cost, NftError},
 };
+
+/// How long to wait while other large rulesets are read, and how often to try again.
+const BUSY: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The rules of nftables at the last check of a namespace. Every change of them increments the generation.
 #[derive(Debug, Default)]
@@ -24,18 +33,27 @@ impl Cache {
     ///
     /// Closing the returned socket may wait for changes of rules, so close it after the packet is sent.
     pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
-        let socket = match netns.netlink_here(Protocol::Netfilter) {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
-                return Ok(None);
-            }
-        };
-        match self.cost(netns, &socket) {
-            Ok(cost) => verdict(cost.evaluations).map(|()| Some(socket)),
-            Err(error) => {
-                tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
-                Ok(Some(socket))
+        let start = Instant::now();
+        loop {
+            let socket = match netns.netlink_here(Protocol::Netfilter) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "could not open a socket to read rules");
+                    return Ok(None);
+                }
+            };
+            match self.cost(netns, &socket) {
+                Ok(cost) => return verdict(cost.evaluations).map(|()| Some(socket)),
+                // Large rules that cannot be read now. The next attempt needs another socket.
+                Err(error) if error.is(Errno::EBUSY) && start.elapsed() < BUSY => {
+                    drop(socket);
+                    thread::sleep(PAUSE);
+                }
+                Err(error) if error.is(Errno::EBUSY) => return Err(Trouble::CostlyRules),
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
+                    return Ok(Some(socket));
+                }
             }
         }
     }

@@ -152,17 +152,17 @@ impl Server {
                     attempted(id, outcome)
                 });
             }
-            Job::Query { port, path } => {
+            Job::Query(request) => {
                 let (Some(pidfd), Some(netns)) =
                     (descriptors.next(), namespace(netns, descriptors.next()))
                 else {
-                    let reply = Reply::Answered { id, body: None };
+                    let reply = Reply::Answered { id, version: None };
                     return self.replies.send(reply).await;
                 };
-                let query = move |netns: &Netns| Target { pidfd, netns }.query(port, &path);
-                self.run(netns, QUERY, query, move |body| {
-                    let body = body.flatten();
-                    Some(Reply::Answered { id, body })
+                let query = move |netns: &Netns| Target { pidfd, netns }.query(&request);
+                self.run(netns, QUERY, query, move |version| {
+                    let version = version.flatten();
+                    Some(Reply::Answered { id, version })
                 });
             }
             Job::Signal {

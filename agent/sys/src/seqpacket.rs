@@ -47,7 +47,6 @@ pub enum Error {
     },
 }
 
-/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     fd: AsyncFd<OwnedFd>,

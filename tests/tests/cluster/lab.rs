@@ -8,14 +8,14 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::Duration,
 };
 
 use serde_json::json;
-use usher_cluster::{Cluster, programs::Kubernetes};
+use usher_cluster::{Cluster, Component, programs::Kubernetes};
 use usher_tests::wait::found_within;
 
 pub(crate) use self::log::Line;
@@ -40,6 +40,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(8);
 
 static LAB: OnceLock<Option<Lab>> = OnceLock::new();
 static TURN: RwLock<()> = RwLock::new(());
+/// Set while the node is restored after a test, and afterwards if that failed.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
 /// The cluster, shared by the tests of this program.
 pub(crate) struct Lab {
@@ -62,10 +64,18 @@ pub(crate) struct Alone {
 /// The lab, or None if the test is to be skipped; then the reason has been printed.
 pub(crate) fn shared() -> Option<Shared> {
     let lab = LAB.get_or_init(open).as_ref()?;
-    let guard = TURN.read();
     // A failure of another test does not affect this one.
-    let _beside = guard.unwrap_or_else(PoisonError::into_inner);
-    Some(Shared { lab, _beside })
+    let turn = || TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let mut beside = turn();
+    if IS_BROKEN.load(Ordering::Relaxed) {
+        drop(beside);
+        drop(alone());
+        beside = turn();
+    }
+    Some(Shared {
+        lab,
+        _beside: beside,
+    })
 }
 
 /// The same, exclusively for one test.
@@ -73,6 +83,9 @@ pub(crate) fn alone() -> Option<Alone> {
     let lab = LAB.get_or_init(open).as_ref()?;
     let guard = TURN.write();
     let _alone = guard.unwrap_or_else(PoisonError::into_inner);
+    if IS_BROKEN.load(Ordering::Relaxed) {
+        lab.restore();
+    }
     Some(Alone { lab, _alone })
 }
 
@@ -131,8 +144,8 @@ pub(crate) fn until<T>(what: &str, check: impl FnMut() -> Option<T>) -> T {
     found_within(PATIENCE, what, check)
 }
 
-/// A test's own namespace. It stays until the cluster is removed. If the test
-/// fails, the decisions about it and the state of its pods are printed.
+/// A test's own namespace. It stays until the cluster is removed. If the test fails, the decisions about it and the state of
+/// its pods are printed, and it is deleted: its pods may take the room of others.
 pub(crate) struct Namespace {
     lab: &'static Lab,
     name: String,
@@ -162,14 +175,32 @@ impl Drop for Namespace {
             for line in lines.into_iter().chain(self.lab.holds(&self.name)) {
                 eprintln!("{}", line.0);
             }
+            let delete = ["delete", "namespace", &self.name, "--wait=false"];
+            tidy(|| drop(self.lab.cluster.kubectl(&delete)));
         }
     }
 }
 
 impl Lab {
     fn restore(&self) {
+        if IS_BROKEN.swap(true, Ordering::Relaxed) || thread::panicking() {
+            self.reset();
+        }
         self.deploy();
         self.mode("enforce");
+        IS_BROKEN.store(false, Ordering::Relaxed);
+    }
+
+    /// Starts what a failed test has stopped, and removes the agent with the changes of its objects.
+    fn reset(&self) {
+        for component in Component::ALL {
+            self.cluster.start(component).unwrap();
+        }
+        until("the API server", || {
+            self.cluster.kubectl(&["get", "--raw", "/readyz"]).ok()
+        });
+        let delete = ["delete", "-f", MANIFEST, "--ignore-not-found", "--wait"];
+        self.cluster.kubectl(&delete).unwrap();
     }
 
     /// Applies the manifest, and waits for the agent.
@@ -241,25 +272,31 @@ impl Lab {
         });
     }
 
-    /// Sets the Node's mode, and waits until the agent applies it.
+    /// Sets the Node's mode for all capabilities, and waits until the agent applies it.
     pub(crate) fn mode(&self, mode: &str) {
-        let annotation = format!("usher.dev/mode={mode}");
-        let args = [
-            "annotate",
-            "--overwrite",
-            "node",
-            self.cluster.node_name(),
-            &annotation,
-        ];
-        self.cluster.kubectl(&args).unwrap();
+        self.annotate_node(&format!("usher.dev/mode={mode}"));
         until("the agent to take its mode", || {
             let lines = self.log();
             let last = lines.iter().rfind(|line| line.0.get("quit").is_some())?;
-            (last.text("quit") == mode).then_some(())
+            let capabilities = ["quit", "hold", "linger"];
+            let applied = capabilities.iter().all(|one| last.text(one) == mode);
+            applied.then_some(())
         });
         until("the CNI plugin as the mode wants it", || {
             (self.announces() == (mode == "enforce")).then_some(())
         });
+    }
+
+    /// Sets or removes `usher.dev/mode` on the Node. Removes the annotations that override it.
+    pub(crate) fn annotate_node(&self, mode: &str) {
+        let node = self.cluster.node_name();
+        let overrides = ["usher.dev/quit-", "usher.dev/hold-", "usher.dev/linger-"];
+        let args = [
+            &["annotate", "--overwrite", "node", node, mode],
+            &overrides[..],
+        ]
+        .concat();
+        self.cluster.kubectl(&args).unwrap();
     }
 
     /// Whether the node's network configuration has the plugin.

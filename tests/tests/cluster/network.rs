@@ -62,7 +62,16 @@ impl NoNetwork {
 
 impl Drop for NoNetwork {
     fn drop(&mut self) {
-        replace(&self.path, &self.text);
+        lab::tidy(|| replace(&self.path, &self.text));
+    }
+}
+
+/// Stops a thread that the scope of a test waits for, also when the test fails.
+struct StopOnDrop<'flag>(&'flag AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -120,11 +129,12 @@ fn conflist_stays_valid_under_concurrent_writers() {
             }
         });
         let job = scope.spawn(|| serves(&lab));
+        let reader = StopOnDrop(&rewriting);
         for _ in 0..REWRITES {
             replace(&path, &text);
             thread::sleep(BETWEEN);
         }
-        rewriting.store(false, Ordering::Relaxed);
+        drop(reader);
         job.join().unwrap();
     });
     assert!(read.into_inner() > REWRITES);

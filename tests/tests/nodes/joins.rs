@@ -52,13 +52,16 @@ impl<'rig> Release<'rig> {
     fn remove(&self) {
         let mut uninstall = self.helm();
         uninstall.args(["uninstall", USHER, "--no-hooks", "--wait"]);
-        output(uninstall.args(["--ignore-not-found", "--timeout", "180s"])).unwrap();
+        let uninstalled = output(uninstall.args(["--ignore-not-found", "--timeout", "180s"]));
         let cluster = &self.rig.cluster;
         let delete = ["delete", "namespace", USHER, "--wait", "--timeout=180s"];
-        cluster.kubectl(&delete).unwrap();
+        let deleted = cluster.kubectl(&delete);
+        // In any case: the other tests expect the usual nodes.
         if cluster.members().unwrap().len() > self.rig.nodes.len() {
             cluster.remove_last_node().unwrap();
         }
+        uninstalled.unwrap();
+        deleted.unwrap();
     }
 }
 

@@ -46,7 +46,6 @@ impl Client {
         Ok(client)
     }
 
-    /// Reads a resource.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let body = self.text(Method::GET, path, Bytes::new()).await?;
         self.decode(&body)

@@ -33,7 +33,6 @@ const MAX_FILE: u64 = 64 * 1024 * 1024;
 /// Limit of the manifest. A pod takes some 4 KiB in the file, and more in memory.
 const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
-/// An open sysdump.
 #[derive(Debug)]
 pub(crate) struct Dump {
     path: PathBuf,

@@ -25,7 +25,6 @@ const NON_ZERO: &str = "NonZeroExitCode";
 const EXIT_CODE: &str = "ExitCode";
 const SUCCESS: &str = "Success";
 
-/// Standard streams of a command.
 pub(super) struct Streams {
     pub(super) stdin: Option<Box<dyn Read + Send>>,
     pub(super) stdout: Box<dyn Write>,

@@ -139,16 +139,21 @@ async fn one(
     let errors = Shared::new(MOST_OUTPUT);
     let command = async {
         let agent = agent?;
-        let stdout: Box<dyn Write> = match joined {
-            Joined::Files => Box::new(redirect::create(&redirect::dump_name(Some(&node)), false)?),
-            _ => Box::new(output.clone()),
+        let dump = (joined == Joined::Files).then(|| redirect::dump_name(Some(&node)));
+        let stdout: Box<dyn Write> = match &dump {
+            Some(dump) => Box::new(redirect::create(dump, false)?),
+            None => Box::new(output.clone()),
         };
         let streams = Streams {
             stdin: None,
             stdout,
             stderr: Box::new(errors.clone()),
         };
-        exec::run(cluster, &agent, words, streams).await
+        let ran = exec::run(cluster, &agent, words, streams).await;
+        if let Some(dump) = dump {
+            redirect::remove_incomplete(&dump, &ran);
+        }
+        ran
     };
     let deadline = (joined != Joined::Files).then_some(DEADLINE);
     let mut ran = within(deadline, command).await;

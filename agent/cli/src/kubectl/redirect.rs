@@ -1,7 +1,7 @@
 //! Files of this machine: the output of `-w`, and the body of `--data @FILE`. The agent uses standard streams instead.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -9,7 +9,7 @@ use std::{
 use usher_client::wall_clock;
 use usher_inspect::sysdump::measure;
 
-use super::exec::Streams;
+use super::{Code, exec::Streams};
 use crate::{
     failure::Failure,
     global::{Exit, command_line::CommandLine},
@@ -26,6 +26,7 @@ pub(super) struct Redirect {
     output: Option<PathBuf>,
     force: bool,
     input: Option<Input>,
+    is_dump: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -37,11 +38,12 @@ enum Input {
 impl Redirect {
     /// Replaces the files of a command line by standard streams.
     pub(super) fn take(line: &mut CommandLine, is_terminal: bool) -> Result<Self, Failure> {
+        let is_dump = line.subcommand == "sysdump";
         let mut redirect = Self {
             force: line.has("force") && line.has("write"),
+            is_dump,
             ..Self::default()
         };
-        let is_dump = line.subcommand == "sysdump";
         let write = line.value("write").map(PathBuf::from);
         match write {
             Some(path) if path == Path::new(STANDARD) && is_terminal => {
@@ -71,7 +73,11 @@ impl Redirect {
         Ok(redirect)
     }
 
-    /// Opens the files.
+    /// The file of a sysdump, if there is one.
+    pub(super) fn dump_file(&self) -> Option<PathBuf> {
+        self.output.clone().filter(|_| self.is_dump)
+    }
+
     pub(super) fn open(self) -> Result<Streams, Failure> {
         let stdin: Option<Box<dyn Read + Send>> = match self.input {
             None => None,
@@ -98,12 +104,23 @@ impl Redirect {
     }
 }
 
-/// Creates a file for the output.
 pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
     private_file::create(path, force).map_err(|error| {
         let error = private_file::error_text(&error);
-        Failure::refused(format!("cannot write {}: {error}", path.display()))
+        let text = format!("cannot write {}: {error}", path.display());
+        Failure::new(Exit::Problem, text)
     })
+}
+
+/// Removes the file of a sysdump that failed: it is incomplete, and the next attempt may not overwrite it. A special file
+/// stays.
+pub(super) fn remove_incomplete(dump: &Path, ran: &Result<Code, Failure>) {
+    // An archive that a limit cut is complete.
+    let complete = [Exit::Success, Exit::Problem].map(Code::from);
+    let is_complete = ran.as_ref().is_ok_and(|code| complete.contains(code));
+    if !is_complete && fs::symlink_metadata(dump).is_ok_and(|found| found.is_file()) {
+        drop(fs::remove_file(dump));
+    }
 }
 
 /// The file of a sysdump in this directory.
@@ -125,6 +142,8 @@ pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
     use super::*;
 
     fn taken(words: &[&str], is_terminal: bool) -> (Result<Redirect, Failure>, Vec<String>) {
@@ -144,7 +163,11 @@ mod tests {
         let file = |name: &str, force| Redirect {
             output: Some(name.into()),
             force,
-            input: None,
+            ..Redirect::default()
+        };
+        let dump = Redirect {
+            is_dump: true,
+            ..Redirect::default()
         };
         let table: [(&[&str], Redirect, &[&str]); 6] = [
             (&["status"], Redirect::default(), &["status"]),
@@ -158,7 +181,7 @@ mod tests {
                 file("a.pcapng", true),
                 &["capture", "--write=-", "--", "a"],
             ),
-            (&["sysdump"], Redirect::default(), &["sysdump", "--write=-"]),
+            (&["sysdump"], dump, &["sysdump", "--write=-"]),
             (
                 &["quit", "a", "--force"],
                 Redirect::default(),
@@ -181,10 +204,38 @@ mod tests {
         let (refused, _) = taken(&["capture", "a", "-w", "-"], true);
         assert_eq!(refused.unwrap_err().exit, Exit::Usage);
         let (dump, _) = taken(&["sysdump"], true);
-        let name = dump.unwrap().output.unwrap().display().to_string();
+        let name = dump.unwrap().dump_file().unwrap().display().to_string();
         assert!(
             name.starts_with("usher-sysdump-") && name.ends_with(".tar.gz"),
             "{name}"
         );
+    }
+
+    #[test]
+    fn existing_file_is_a_problem() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let failure = create(file.path(), false).unwrap_err();
+        assert_eq!(failure.exit, Exit::Problem);
+        assert!(failure.text.contains("--force"), "{failure:?}");
+    }
+
+    #[test]
+    fn incomplete_sysdump_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [dump, pipe] = ["dump", "pipe"].map(|name| folder.path().join(name));
+        let lost = || Err(Failure::unavailable("lost the connection"));
+        for (ran, stays) in [
+            (Ok(0), true),
+            (Ok(1), true),
+            (Ok(137), false),
+            (lost(), false),
+        ] {
+            drop(create(&dump, true).unwrap());
+            remove_incomplete(&dump, &ran);
+            assert_eq!(dump.exists(), stays, "{ran:?}");
+        }
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        remove_incomplete(&pipe, &lost());
+        assert!(pipe.exists());
     }
 }

@@ -67,7 +67,6 @@ async fn resolve(args: &Args, global: &Global) -> Result<Resolution, Failure> {
     resolver.resolve(&args.name, args.timeout).await
 }
 
-/// The exit code for a resolution.
 pub(super) fn exit_of(resolution: &Resolution) -> Exit {
     if !resolution.addresses.is_empty() {
         Exit::Success

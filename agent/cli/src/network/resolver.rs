@@ -31,7 +31,6 @@ const DNS_PORT: u16 = 53;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOSTS: &str = "/etc/hosts";
 
-/// How one pod resolves names.
 #[derive(Debug)]
 pub(crate) struct Resolver<'a> {
     node: &'a Node,

@@ -53,7 +53,6 @@ pub(crate) struct Args {
     cni: CniArgs,
 }
 
-/// The output of the command.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]

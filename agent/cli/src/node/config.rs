@@ -42,7 +42,6 @@ pub(crate) struct Args {
     sources: bool,
 }
 
-/// The settings, and whether the table has their sources.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]

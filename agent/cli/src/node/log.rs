@@ -61,7 +61,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     }
 }
 
-/// The current log filter.
 pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {
     let document: Document<Log> = source.agent()?.get(PATH).await?;
     Ok(document.data)

@@ -35,7 +35,6 @@ pub(crate) struct Args {
     wait: Option<Duration>,
 }
 
-/// The status, and whether one line is enough.
 #[derive(Debug, serde::Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -231,7 +230,6 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     lines
 }
 
-/// The lines that need an agent.
 fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let lacks = &status.lacks;
     let (hold, hold_tone) = hold_support([

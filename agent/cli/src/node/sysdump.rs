@@ -41,7 +41,7 @@ const STANDARD_OUTPUT: &str = "-";
 ///
 /// Every read command can read it: usher explain POD --file FILE.
 ///
-/// Exits with 0, or with 1 when --size or --timeout cut the content.
+/// Exits with 0, or with 1 when --size or --timeout cut the content, or when the output cannot be written.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File to write, or - for standard output [default: standard output, or

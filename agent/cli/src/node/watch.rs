@@ -59,7 +59,6 @@ fn decision(text: &str) -> Result<Detail, String> {
     }
 }
 
-/// Which decisions are shown.
 #[derive(Debug)]
 struct Filter {
     which: Which,
@@ -70,7 +69,6 @@ struct Filter {
 #[derive(Debug)]
 enum Which {
     All,
-    /// The pod of this UID.
     Uid(String),
     /// Pods with this text in their names.
     Part(String),

@@ -73,7 +73,6 @@ pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Exit
     }
 }
 
-/// Prints a reply and returns the exit code.
 pub(crate) fn show(global: &Global, answer: Ordered) -> Exit {
     let exit = exit(&answer);
     let refused = (exit != Exit::Success).then(|| refusal(&answer, exit));

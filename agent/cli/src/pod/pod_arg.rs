@@ -25,7 +25,6 @@ pub(crate) fn reject_file(global: &Global, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// The pod that the argument selects.
 pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod, Failure> {
     if given.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
         // The agent does not keep IP addresses; the kubelet reports them.

@@ -103,6 +103,16 @@ impl Lab {
         }
     }
 
+    /// The names of the files in the folder of the program.
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
     /// The only command that was received.
     fn executed(&self) -> Executed {
         let executed = self.server.executed();
@@ -184,7 +194,7 @@ fn streams_and_exit_codes_are_passed_on() {
     assert!(fs::read(&path).unwrap() == binary);
     let ran = lab.run(&["capture", "report", "-w", "a.pcapng"]);
     assert!(ran.stderr.contains("the file exists"), "{}", ran.stderr);
-    assert_eq!(ran.code, Some(3));
+    assert_eq!(ran.code, Some(1));
 }
 
 #[test]
@@ -318,6 +328,17 @@ fn a_lost_connection_is_an_error() {
     );
     let text = "lost the connection to pod usher-one on node one";
     assert!(ran.stderr.contains(text), "{}", ran.stderr);
+    // A part of an archive is of no use, a part of a capture is.
+    let table: [&[&str]; 3] = [
+        &["sysdump", "--node", "one", "-w", "dump.tar.gz"],
+        &["sysdump", "--all-nodes"],
+        &["capture", "bill-1", "-w", "a.pcapng"],
+    ];
+    for given in table {
+        let ran = lab.run(given);
+        assert_eq!(ran.code, Some(5), "{given:?}: {}", ran.stderr);
+    }
+    assert_eq!(lab.files(), ["a.pcapng", "kubeconfig"]);
 }
 
 #[test]
@@ -356,12 +377,8 @@ fn all_nodes_answer_in_order_with_the_worst_exit_code() {
         "{}",
         ran.stderr
     );
-    let files = fs::read_dir(lab.folder.path()).unwrap();
-    let mut names: Vec<String> = files
-        .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("usher-sysdump-"))
-        .collect();
-    names.sort();
+    let mut names = lab.files();
+    names.retain(|name| name.starts_with("usher-sysdump-"));
     assert!(names[0].starts_with("usher-sysdump-one-"), "{names:?}");
     assert_eq!(
         fs::read(lab.folder.path().join(&names[1])).unwrap(),

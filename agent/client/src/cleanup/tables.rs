@@ -70,7 +70,7 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     found
 }
 
-/// Deletes the table. Succeeds if the table has been removed with its namespace.
+/// Succeeds if the table has been removed with its namespace.
 pub(super) fn remove(proc: &ProcRoot, id: NetnsId, pid: Pid) -> Result<(), String> {
     let delete = || -> Result<(), Error> {
         if let Some(netns) = open(proc, id, pid)? {

@@ -172,7 +172,7 @@ pub fn is_there(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes a file. Succeeds if the file is absent.
+/// Succeeds if the file is absent.
 pub fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -42,7 +42,7 @@ pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     Ok(files.iter().filter_map(entry).collect())
 }
 
-/// Removes the entry from one file. Retries while other processes write it.
+/// Retries while other processes write the file.
 pub fn remove_entry(path: &Path) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let is_it = |file: &Conf| path.file_name().is_some_and(|name| name == &file.name[..]);
@@ -69,12 +69,11 @@ pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
     Ok(is_there.then_some(Thing::Binary(path)))
 }
 
-/// Temporary files in a directory.
 pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     files::temporaries(dir)
 }
 
-/// Removes a file. Succeeds if the file is absent.
+/// Succeeds if the file is absent.
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     files::remove(path)
 }

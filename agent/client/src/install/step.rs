@@ -75,7 +75,7 @@ pub fn withdraw(name: &str, was: &[u8]) -> Vec<Step> {
     vec![withdraw, Step::Sync]
 }
 
-/// Runs the steps. Removes the temporary file if a step fails.
+/// Removes the temporary file if a step fails.
 ///
 /// # Errors
 /// The error of the first step that fails: [`Error::Changed`] if another process changed the file.

@@ -43,14 +43,10 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    /// The answer of [`Answer::Refused`].
     pub const REFUSED: &'static str = "refused";
-    /// The answer of [`Answer::Taken`].
     pub const TAKEN: &'static str = "taken";
-    /// The answer of [`Answer::Nothing`].
     pub const NOTHING: &'static str = "nothing";
 
-    /// The reply to a request about a pod.
     pub fn new(pod: &str, order: &str, dry_run: bool, answer: Answer) -> Self {
         let reply = |answer: &str, says: String| Self {
             pod: pod.to_owned(),

@@ -25,7 +25,6 @@ pub struct CountingNode {
     pub for_ms: u64,
 }
 
-/// The costs in one Namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceCost {
@@ -81,7 +80,6 @@ impl CostReport {
         }
     }
 
-    /// The costs of all Namespaces.
     pub fn total(&self) -> NamespaceCost {
         let mut total = NamespaceCost::default();
         self.items.iter().for_each(|cost| total.add(cost));

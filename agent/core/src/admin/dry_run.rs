@@ -19,7 +19,6 @@ pub struct Forecast {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     pub quit: Quit,
-    /// The hold of its connections and starts.
     pub hold: Hold,
     /// The hold of its sidecars' stop signals; None where the pod does not request it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +45,6 @@ impl Acts {
     }
 }
 
-/// The termination of sidecars.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Quit {
@@ -74,7 +72,6 @@ pub struct Sidecar {
     pub recognised_by: String,
     /// The stage of the pod in which it is terminated: `helper`, `logs`, `mesh`.
     pub stage: String,
-    /// Its version, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The steps, the first one first.
@@ -99,7 +96,6 @@ pub struct LadderStep {
     pub takes_ms: u64,
     /// Time until the next step if the sidecar still runs, in milliseconds.
     pub next_after_ms: u64,
-    /// Whether usher may take it.
     pub allowed: Allowed,
     /// The reason, where the step is forbidden or depends on something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,7 +137,6 @@ pub struct Hold {
     /// What prevents the hold now.
     pub because: Vec<String>,
     pub held_ports: Vec<HeldPort>,
-    /// The longest hold, in milliseconds.
     pub deadline_ms: u64,
     /// What happens at the deadline: `open` or `closed`.
     pub on_deadline: String,
@@ -190,7 +185,6 @@ pub struct Stop {
     pub why: Option<String>,
 }
 
-/// A port at which connections are held.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldPort {

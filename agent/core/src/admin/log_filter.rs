@@ -34,7 +34,6 @@ pub struct Directive {
     level: &'static str,
 }
 
-/// An invalid directive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotADirective {
     #[error("{text:?}: invalid level {level:?} (off, error, warn, info, debug or trace)")]

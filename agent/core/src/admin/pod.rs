@@ -16,7 +16,6 @@ pub struct Pod {
     /// The current decision, such as `waiting`.
     pub decision: Option<String>,
     pub reason: Option<String>,
-    /// Ports at which connections are held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_ports: Vec<u16>,
     #[serde(default)]
@@ -24,7 +23,6 @@ pub struct Pod {
     /// Sidecars whose stop signals wait until the apps have ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_stops: usize,
-    /// The pod uses the node's network namespace.
     #[serde(default)]
     pub host_network: bool,
     #[serde(default)]
@@ -36,14 +34,12 @@ pub struct Pod {
     pub containers: Vec<Container>,
 }
 
-/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 pub enum PodState {
     /// The kubelet has not listed the pod, or its Namespace has not been read.
     Unknown,
-    /// usher does nothing in the pod.
     NotApplicable,
     Held,
     /// Its apps run, or will run.
@@ -76,7 +72,6 @@ pub struct Container {
     /// The runtime's id of its newest run.
     pub id: Option<String>,
     pub role: Role,
-    /// The recipe that matches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
     /// The image, as in the spec.
@@ -116,7 +111,6 @@ impl Role {
     }
 }
 
-/// The state of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]

@@ -7,7 +7,6 @@ use crate::{metric::sample::Sample, settings::config::origin::Setting};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
-    /// The current filter.
     pub filter: String,
     /// The filter at the agent's start.
     pub base: String,
@@ -16,7 +15,6 @@ pub struct Log {
     pub reverts_in_ms: Option<u64>,
 }
 
-/// The metrics of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// In the order of the reference.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::{Pod, PodState};
 use crate::{hold::Features, settings::mode::Limit};
 
-/// The state of usher on one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -36,7 +35,6 @@ pub struct Agent {
     pub version: String,
     /// Its pid in its own pid namespace.
     pub pid: u32,
-    /// How long it has run, in milliseconds.
     pub up_ms: u64,
     /// Whether it manages pods.
     pub ready: bool,
@@ -45,7 +43,6 @@ pub struct Agent {
     pub waits: Vec<String>,
 }
 
-/// The mode of each capability.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Modes {
@@ -79,7 +76,6 @@ pub struct Modes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kubelet {
-    /// Time since its last list of pods, in milliseconds.
     pub listed_ms_ago: Option<u64>,
     /// The error of the last request, if it failed.
     pub error: Option<String>,
@@ -113,7 +109,6 @@ pub struct Plugin {
     pub failed: bool,
 }
 
-/// The configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
@@ -161,7 +156,6 @@ const FAILED: [&str; 4] = [
     "start-missed",
 ];
 
-/// A problem and its remedy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {

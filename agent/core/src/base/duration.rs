@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, de};
 /// The longest duration: usher waits for nothing that long, so a longer value is a mistake.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A text that is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotADuration {
     #[error("not a duration (like 500ms, 5s, 1m30s): {text:?}")]
@@ -22,7 +21,6 @@ pub fn parse(text: &str) -> Result<Duration, NotADuration> {
     parse_up_to(text, LONGEST)
 }
 
-/// Parses a duration of at most `longest`.
 pub fn parse_up_to(text: &str, longest: Duration) -> Result<Duration, NotADuration> {
     let form = || NotADuration::Form {
         text: text.chars().take(64).collect(),

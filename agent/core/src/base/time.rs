@@ -10,12 +10,10 @@ use std::{
 pub struct Timestamp(Duration);
 
 impl Timestamp {
-    /// The moment `since_start` after the clock's start.
     pub const fn new(since_start: Duration) -> Self {
         Self(since_start)
     }
 
-    /// How long after the clock's start this moment is.
     pub const fn since_start(self) -> Duration {
         self.0
     }

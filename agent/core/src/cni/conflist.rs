@@ -41,7 +41,6 @@ pub enum Kind {
     ConfList,
 }
 
-/// The edit that a file needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// The file is correct.
@@ -129,7 +128,6 @@ pub fn contains(text: &str, plugin: &str) -> bool {
     json_span::has_string(text, plugin)
 }
 
-/// The state of the entry in this file.
 pub fn check(text: &str, kind: Kind, entry: &Entry) -> State {
     match Document::read(text, kind) {
         Ok(Document::Conf(conf)) if conf.plugin == entry.plugin() => State::Unusable(Error::Alone),

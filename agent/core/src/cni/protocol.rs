@@ -53,7 +53,6 @@ pub struct Reply {
     pub reason: Option<String>,
 }
 
-/// The outcome for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -64,11 +63,9 @@ pub enum Outcome {
     Failed,
 }
 
-/// Why a message is invalid.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum InvalidMessage {
-    /// It is longer than [`LONGEST_MESSAGE`].
     #[error("message of {length} bytes, more than {LONGEST_MESSAGE}")]
     TooLong { length: usize },
     #[error("message cannot be read")]
@@ -113,7 +110,6 @@ struct ReplyMessage {
 }
 
 impl Request {
-    /// Encodes the message for the socket.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         encode(&RequestMessage {
             version: PROTOCOL,
@@ -125,7 +121,6 @@ impl Request {
         })
     }
 
-    /// Decodes a message from the socket.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: RequestMessage = decode(bytes)?;
         let uid = message.uid.map(|uid| PodUid::parse(&uid)).transpose()?;
@@ -142,7 +137,7 @@ impl Request {
 }
 
 impl Reply {
-    /// Encodes the message for the socket; a long reason is cut.
+    /// A long reason is cut.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         let cut = |reason: &String| reason.chars().take(LONGEST_REASON).collect();
         encode(&ReplyMessage {
@@ -152,7 +147,6 @@ impl Reply {
         })
     }
 
-    /// Decodes a message from the socket.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let message: ReplyMessage = decode(bytes)?;
         let cut = |reason: String| reason.chars().take(LONGEST_REASON).collect();

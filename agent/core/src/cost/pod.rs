@@ -14,7 +14,6 @@ use crate::{
     settings::mode::Mode,
 };
 
-/// What has been counted of one pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PodCost {
     run_on: RunOn,
@@ -193,7 +192,6 @@ impl PodCost {
     }
 }
 
-/// Whether the costs of the pod are counted.
 fn is_counted(view: &PodView) -> bool {
     let is_ours = view.plan.not_ours.is_none() || view.never_finishes();
     view.modes.quit != Mode::Off && is_ours && !view.plan.sidecars.is_empty()

@@ -17,9 +17,7 @@ const ENTRIES_PER_POD: usize = 32;
 const PODS: usize = 512;
 /// About 1.5 MB with reasons of usual length.
 const TOTAL_ENTRIES: usize = 8192;
-/// Limit of all reasons together.
 const TOTAL_REASON_BYTES: usize = 2 << 20;
-/// Limit of a reason.
 const REASON_BYTES: usize = 1024;
 
 /// One decision and its time. It is also one line of the journal, as JSON.
@@ -33,7 +31,6 @@ pub struct Entry {
     /// The decision as data: its name in `decision`, and its figures.
     #[serde(flatten)]
     pub detail: Detail,
-    /// The container that the decision is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// The reason as a sentence for people. Programs use `detail`.
@@ -80,7 +77,6 @@ pub enum InvalidLine {
 }
 
 impl Entry {
-    /// Describes a decision.
     pub fn new(at_ms: u64, decision: &Decision) -> Self {
         let since_exit = decision.since_exit;
         Self {

@@ -11,12 +11,12 @@ use crate::{
     engine::request::Answer,
     hold::{Probe, ruleset::Wanted},
     linger::Stop,
+    plan::version_query::VersionRequest,
     pod::spec::Pod,
     recipe::step::{Request, Step},
     start::Start,
 };
 
-/// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Action {
@@ -29,9 +29,7 @@ pub enum Action {
     /// network namespace; the result is [`crate::Event::VersionAnswered`].
     AskVersion {
         key: ContainerKey,
-        port: u16,
-        /// Path, beginning with a slash.
-        path: String,
+        request: VersionRequest,
     },
     /// Open the socket for the first request to this sidecar, so that the exit of the app
     /// leads to the request without delay. It has no result, and is optional.
@@ -40,7 +38,6 @@ pub enum Action {
     Attempt {
         key: ContainerKey,
         step: Step,
-        /// How long it may take.
         timeout: Duration,
     },
     /// Send this request to a sidecar that lingers, which drains its inbound connections; the result is
@@ -48,7 +45,6 @@ pub enum Action {
     Drain {
         key: ContainerKey,
         request: Request,
-        /// How long it may take.
         timeout: Duration,
     },
     /// Reply to the plugin that announced this sandbox; it may have stopped waiting.

@@ -7,7 +7,7 @@ use crate::{
     base::{id::ContainerKey, time::Timestamp},
     decision::Kind,
     engine::action::Action,
-    plan::{Plan, Sidecar, version_query},
+    plan::{Plan, Sidecar},
     pod::{
         completion::Progress,
         state::{Tracked, runs::Runs},
@@ -47,7 +47,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         key: &ContainerKey,
-        body: Option<&str>,
+        version: Option<&str>,
         actions: &mut Vec<Action>,
     ) {
         let Some(tracked) = self.pods.get_mut(&key.pod) else {
@@ -59,7 +59,7 @@ impl Engine {
             .and_then(|plan| sidecar_of(&tracked.runs, plan, key))
             .and_then(|sidecar| Some((&sidecar.name, sidecar.question.as_ref()?)));
         if let Some((name, question)) = query {
-            let version = body.and_then(|body| version_query::version_in(body, &question.pointer));
+            let version = version.and_then(|version| version.parse().ok());
             if let Some(version) = version {
                 let kind = Kind::VersionReported { version };
                 let spec = tracked.spec.as_deref();

@@ -215,7 +215,7 @@ fn quit_acts(view: &PodView, runs: &Runs) -> (Acts, Vec<String>) {
     (acts, no)
 }
 
-/// Whether a step may be taken. While apps run it may depend on how they end.
+/// While apps run, the answer may depend on how they end.
 fn allowed(policy: StepPolicy<'_>, step: &crate::recipe::LadderStep) -> (Allowed, Option<String>) {
     let permission = |app_failed: bool| {
         let app_failed = policy.app_failed.or(Some(app_failed));

@@ -48,7 +48,6 @@ pub enum Event {
     },
     /// An attempt of [`crate::Action::Attempt`] is over.
     Attempted {
-        /// The sidecar of the attempt.
         key: ContainerKey,
         outcome: Outcome,
     },
@@ -59,12 +58,10 @@ pub enum Event {
     },
     /// The reply to [`crate::Action::AskVersion`]; None where there is none.
     VersionAnswered {
-        /// The queried sidecar.
         key: ContainerKey,
-        /// The body of the reply.
-        body: Option<String>,
+        /// The text where the reply has the version.
+        version: Option<String>,
     },
-    /// The kernel features that holds need.
     Kernel(Features),
     /// The plugin announces a pod's network namespace, in which no process is
     /// yet. The reply is [`crate::Action::Answer`].
@@ -94,7 +91,6 @@ pub enum Event {
     Found {
         key: ContainerKey,
         sandbox: SandboxId,
-        /// What an earlier agent left in it.
         remains: Option<Remains>,
     },
     /// [`crate::Action::Look`] opened no namespace.

@@ -72,7 +72,6 @@ impl Engine {
         });
     }
 
-    /// Marks the plans of these pods as outdated.
     pub(super) fn outdate_plans(&mut self, which: impl Fn(&Pod) -> bool) {
         for tracked in self.pods.values_mut() {
             if tracked.spec.as_ref().is_some_and(|spec| which(spec)) {

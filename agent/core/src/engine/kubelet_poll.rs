@@ -51,7 +51,6 @@ impl KubeletPoll {
         (!self.in_flight).then_some(after_gap)
     }
 
-    /// A request was sent.
     pub(crate) fn sent(&mut self, now: Timestamp) {
         self.requested = self.requested.split_off(&(now + Duration::from_nanos(1)));
         self.last = Some(now);
@@ -60,7 +59,6 @@ impl KubeletPoll {
         self.in_flight = true;
     }
 
-    /// When the newest request was sent.
     pub(crate) const fn last_sent(&self) -> Option<Timestamp> {
         self.last
     }
@@ -72,7 +70,6 @@ impl KubeletPoll {
         self.stale = Some(now + RESYNC);
     }
 
-    /// A request failed.
     pub(crate) fn failed(&mut self, now: Timestamp) {
         self.in_flight = false;
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16));

@@ -63,7 +63,7 @@ impl Namespaces {
         self.0.get(name)?.retry
     }
 
-    /// Applies a reply. Whether the values changed.
+    /// Returns whether the values changed.
     pub(crate) fn answered(&mut self, now: Timestamp, name: &str, reply: NamespaceReply) -> bool {
         let Some(state) = self.0.get_mut(name) else {
             return false;

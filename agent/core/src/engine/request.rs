@@ -19,7 +19,6 @@ pub struct Order {
     pub pod: PodUid,
     pub verb: Verb,
     pub requester: Requester,
-    /// Only report what usher would do.
     pub dry_run: bool,
 }
 
@@ -29,7 +28,6 @@ pub enum Answer {
     Taken(Taken),
     /// There is nothing to do: the pod is as requested.
     Nothing(String),
-    /// usher refuses the request.
     Refused(Refused),
 }
 
@@ -57,11 +55,9 @@ pub struct Step {
     pub note: Option<String>,
 }
 
-/// Why usher does not follow a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Refused {
-    /// The pod is not on this node.
     #[error("no such pod on this node")]
     NoPod,
     /// A fact about the pod is not known yet.
@@ -70,10 +66,8 @@ pub enum Refused {
     /// An app of the pod may still run.
     #[error("{0}")]
     AppRuns(WaitReason),
-    /// usher has nothing to act on in the pod.
     #[error("{0}")]
     NotApplicable(NotApplicable),
-    /// Its processes are not visible on the node.
     #[error(
         "the node's kernel shows none of its processes: a sandboxed runtime such as gVisor or Kata"
     )]
@@ -87,19 +81,15 @@ pub enum Refused {
         /// The remaining step, and its effect.
         why: GaveUp,
     },
-    /// Connections of the pod cannot be held.
     #[error("{0}")]
     NotHeld(NotHeld),
-    /// Its ports are being held or released.
     #[error("its ports are being held or released at this moment; try again")]
     Busy,
-    /// The attempt failed.
     #[error("it could not be done; the timeline and the agent's log say why (usher explain)")]
     Failed,
 }
 
 impl Refused {
-    /// Whether force overrides the refusal.
     pub const fn yields_to_force(&self) -> bool {
         match self {
             Self::AppRuns(_) | Self::Spoils { .. } => true,

@@ -176,8 +176,7 @@ pub(super) fn query_versions(
                     pod: view.uid.clone(),
                     id: id.clone(),
                 },
-                port: question.port,
-                path: question.path.clone(),
+                request: question.request.clone(),
             });
         }
         let due = tracked.versions.due(&question.image);
@@ -186,7 +185,6 @@ pub(super) fn query_versions(
     next
 }
 
-/// Reports the annotations of a pod that cannot be used.
 fn report_bad_annotations(tracked: &mut Tracked, view: &PodView, actions: &mut Vec<Action>) {
     let PodView { plan, modes, .. } = view;
     if [modes.quit, modes.hold, modes.linger] == [Mode::Off; 3] {

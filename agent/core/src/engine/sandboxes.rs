@@ -138,13 +138,11 @@ impl Engine {
             let ports = || remains.ports.iter().map(|(port, _left)| *port);
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
-            let table = match remains.count_only {
-                true => TableKind::CountOnly,
-                false => TableKind::Adopted,
+            let (table, unreported_ports) = match remains.count_only {
+                true => (TableKind::CountOnly, None),
+                false => (TableKind::Adopted, Some(ports().collect())),
             };
-            found.origin = Origin::Found {
-                unreported_ports: Some(ports().collect()),
-            };
+            found.origin = Origin::Found { unreported_ports };
             found.phase =
                 HoldPhase::Holding(HeldPorts::new(now, deadline, table, ports().collect()));
         }

@@ -79,7 +79,6 @@ impl Engine {
         Some(spec.display_name())
     }
 
-    /// The modes of this node.
     pub const fn modes(&self) -> Modes {
         self.modes
     }

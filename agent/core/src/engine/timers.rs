@@ -29,7 +29,6 @@ impl Timers {
         }
     }
 
-    /// The pods whose timers are due.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<PodUid> {
         self.by_time
             .iter()

@@ -62,6 +62,7 @@ impl<'engine> HoldReview<'engine> {
                     && self.conditions(view).any_sidecar_ended(sidecar_runs)
                 {
                     sandbox.phase = HoldPhase::Pending;
+                    sandbox.is_again = true;
                     self.review_pending(hold, actions);
                 }
                 None
@@ -128,6 +129,13 @@ impl<'engine> HoldReview<'engine> {
             return;
         };
         let failed = match (&sandbox.phase, &result) {
+            // A failure was reported before: the table of an earlier worker process could not be adopted either.
+            (
+                HoldPhase::Pending | HoldPhase::Arming { .. } | HoldPhase::Released { .. },
+                Err(_),
+            ) => {
+                return;
+            }
             (_, Err(error)) => Some(Failed::Open(error.clone())),
             (HoldPhase::Holding(_), Ok(_)) => Some(Failed::Gate),
             (_, Ok(_)) => None,
@@ -205,12 +213,11 @@ impl<'engine> HoldReview<'engine> {
         if view.is_ending() {
             return Judgement::Never(NotHeld::Ending);
         }
-        if sandbox.is_found() && !self.by_operator && conditions.any_app_started(0) {
+        let may_be_late = !self.by_operator && !sandbox.is_again;
+        if may_be_late && sandbox.is_found() && conditions.any_app_started(0) {
             return Judgement::Never(NotHeld::Late);
         }
-        if sandbox.namespace_failed
-            && !self.by_operator
-            && conditions.any_app_started(sandbox.first_run)
+        if may_be_late && sandbox.namespace_failed && conditions.any_app_started(sandbox.first_run)
         {
             return Judgement::Never(NotHeld::NamespaceReadLate);
         }

@@ -19,7 +19,6 @@ const ASSUMED_GRACE: Duration = Duration::from_secs(1);
 /// How long the readiness probe of a proxy that listens may fail.
 pub(crate) const PROBE_GRACE: Duration = Duration::from_secs(2);
 
-/// The release of a port at a known time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimedRelease {
     port: u16,
@@ -28,7 +27,6 @@ pub(super) struct TimedRelease {
 }
 
 impl HeldPort {
-    /// All probes for this port.
     pub(crate) fn probes(&self) -> impl Iterator<Item = Probe> {
         let captured = self.captured.map(|port| Probe::Listens { port });
         captured.into_iter().chain([self.probe.clone()])

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     HeldPort, Opened, Probe, Tally,
     review::{HoldReview, lease},
-    state::{HeldPorts, Hold, HoldPhase, LEASE, TableKind},
+    state::{HeldPorts, Hold, HoldPhase, LEASE, RENEWAL, TableKind},
 };
 use crate::{
     base::{id::SandboxId, time::Timestamp},
@@ -162,7 +162,7 @@ impl<'engine> HoldReview<'engine> {
         let enough = if held.is_timed {
             self.now.since(held.from) < NEGLIGIBLE
         } else {
-            self.now < half_time(held)
+            self.now < extension(held)
         };
         if enough {
             return;
@@ -196,7 +196,7 @@ impl<'engine> HoldReview<'engine> {
             actions.push(self.report(None, Kind::HoldStaysClosed { deadline }));
         }
         if held.renew.is_none_or(|at| at <= self.now) {
-            held.renew = Some(self.now + LEASE / 2);
+            held.renew = Some(self.now + RENEWAL);
             actions.push(Action::Renew {
                 sandbox: id.clone(),
                 ports: held.ports.iter().copied().collect(),
@@ -206,13 +206,12 @@ impl<'engine> HoldReview<'engine> {
         None
     }
 
-    /// When to review held ports again.
     pub(super) fn next_look(self, held: &HeldPorts) -> Timestamp {
         // Without a view nothing extends the deadline.
         let deadline = if held.is_timed || self.view.is_none() {
             held.renew.unwrap_or(held.deadline)
         } else {
-            half_time(held)
+            extension(held)
         };
         self.view
             .map_or_else(Vec::new, |view| self.timed_releases(view, held))
@@ -227,7 +226,7 @@ impl<'engine> HoldReview<'engine> {
     /// refused connection has exited by then.
     pub(super) fn released_by_kernel(self, held: &HeldPorts, tally: Tally) -> Kind {
         let lease = self.view.map_or(Duration::ZERO, lease);
-        let renewed = held.renew.map(|at| at + LEASE / 2);
+        let renewed = held.renew.map(|at| at + (LEASE - RENEWAL));
         let at = renewed.unwrap_or(held.deadline + lease);
         let late = (self.now - tally.ago).since(at);
         let tally = Tally {
@@ -238,7 +237,8 @@ impl<'engine> HoldReview<'engine> {
     }
 }
 
-/// When the deadline is extended while no app has started.
-fn half_time(held: &HeldPorts) -> Timestamp {
-    held.from + held.deadline.since(held.from) / 2
+/// When the deadline is extended while no app has started: early enough for the next extension, if a worker process
+/// that ends loses this one.
+fn extension(held: &HeldPorts) -> Timestamp {
+    held.from + held.deadline.since(held.from) / 3
 }

@@ -19,14 +19,12 @@ pub(crate) struct HoldReview<'engine> {
     pub(crate) view: Option<&'engine PodView>,
     pub(crate) runs: &'engine Runs,
     pub(crate) mode: Mode,
-    /// An operator requested the hold.
     pub(crate) by_operator: bool,
     pub(crate) features: &'engine Features,
     pub(crate) now: Timestamp,
 }
 
 impl<'engine> HoldReview<'engine> {
-    /// Why no connection of the pod is held, if so.
     pub(crate) fn not_held(self, view: &'engine PodView) -> Option<&'engine NotHeld> {
         let why = view.plan.not_held.as_ref();
         why.filter(|why| !(self.by_operator && **why == NotHeld::OptedOut))

@@ -19,6 +19,8 @@ use crate::{
 /// How long the kernel holds ports beyond the last renewal, where the pod's configuration holds them until the
 /// sidecar is ready. If the agent dies, they are released by then.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
+/// When a lease is renewed: a worker process that ends may lose one renewal, or two.
+pub(crate) const RENEWAL: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
@@ -34,7 +36,6 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Whether connections are held.
     pub(crate) fn holds(&self) -> bool {
         self.sandbox.as_ref().is_some_and(Sandbox::holds)
     }
@@ -50,6 +51,8 @@ pub(crate) struct Sandbox {
     pub(crate) phase: HoldPhase,
     /// A request for the pod's Namespace failed while its values were unknown.
     pub(crate) namespace_failed: bool,
+    /// A sidecar ended after an earlier decision: an app that has started is no reason against a new hold.
+    pub(crate) is_again: bool,
 }
 
 /// How the agent learned of a sandbox.
@@ -207,6 +210,7 @@ impl Sandbox {
             origin: Origin::Announced { reply: None },
             phase: HoldPhase::Pending,
             namespace_failed: false,
+            is_again: false,
         }
     }
 
@@ -219,6 +223,7 @@ impl Sandbox {
             },
             phase: HoldPhase::Pending,
             namespace_failed: false,
+            is_again: false,
         }
     }
 
@@ -226,7 +231,6 @@ impl Sandbox {
         matches!(self.origin, Origin::Found { .. })
     }
 
-    /// Whether connections are held in it.
     pub(crate) fn holds(&self) -> bool {
         match &self.phase {
             HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } => !held.count_only(),

@@ -50,7 +50,6 @@ impl fmt::Display for Connection {
     }
 }
 
-/// Why a packet is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum NotASyn {
@@ -128,7 +127,6 @@ impl Syn {
         self.number(self.tcp + 4)
     }
 
-    /// Length of the packet.
     #[expect(clippy::len_without_is_empty, reason = "a packet is never empty")]
     pub fn len(&self) -> usize {
         self.packet.len()

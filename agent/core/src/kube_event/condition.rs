@@ -131,8 +131,8 @@ impl NodeCondition {
                 format!("the CNI plugin is installed in {}", quoted(file))
             }
             Self::StartHolderFailed => {
-                "the process that holds starts exits repeatedly; usher holds connections instead. \
-                 See the agent's log on this node"
+                "the process that holds starts and stop signals exits repeatedly, which releases both; neither is held \
+                 meanwhile, connections are. See the agent's log on this node"
                     .to_owned()
             }
             Self::KubeletUnreachable(error) => format!(

@@ -16,7 +16,6 @@ const LONGEST_STEM: usize = 200;
 /// A repetition within this time updates the same object.
 pub(super) const WINDOW_US: u64 = 600 * 1_000_000;
 
-/// The `series` of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Series {
     pub(super) count: u32,

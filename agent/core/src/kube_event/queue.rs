@@ -68,7 +68,6 @@ pub struct Queue {
     dropped_reported_at: Option<Timestamp>,
 }
 
-/// A request to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiRequest {
     /// Create the Event; otherwise `body` is a merge patch of the existing one.
@@ -89,7 +88,6 @@ pub enum Next {
     Nothing,
 }
 
-/// The result of an [`ApiRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiResult {
     /// The Event exists, from this or from an earlier attempt.
@@ -102,7 +100,6 @@ pub enum ApiResult {
 }
 
 impl Queue {
-    /// An empty queue for the Events of a node.
     pub fn new(node: String) -> Self {
         Self::with(node, LIMITS)
     }
@@ -148,7 +145,6 @@ impl Queue {
         self.dropped = self.dropped.saturating_add(count);
     }
 
-    /// Returns the sender's next step.
     pub fn next(&mut self, now: Timestamp) -> Next {
         if self.in_flight.is_some() || self.waiting.is_empty() {
             return Next::Nothing;

@@ -146,7 +146,7 @@ impl Reason {
                 "Nothing",
             ),
             Self::SidecarStays => (
-                "The sidecar is still running after every permitted step",
+                "The sidecar is still running, and usher may take no further step; in `observe`: enforce would take none",
                 "What the note says: a flag of the sidecar, `usher.dev/sidecars`, or `usher.dev/spoil`",
             ),
             Self::RuntimeUnsupported => (
@@ -244,7 +244,7 @@ impl Reason {
                 "Nothing",
             ),
             Self::StartHolderFailed => (
-                "The process that holds starts exits repeatedly; starts are not held meanwhile",
+                "The process that holds starts and stop signals exits repeatedly, which releases both; neither is held meanwhile",
                 "See the agent's log on this node",
             ),
             Self::KubeletUnreachable => (

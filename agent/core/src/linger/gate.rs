@@ -31,12 +31,10 @@ impl<Open> Default for StopGate<Open> {
 }
 
 impl<Open> StopGate<Open> {
-    /// Whether no container is armed.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty()
     }
 
-    /// Whether the stop signal of this container waits.
     pub fn is_held(&self, container: &ContainerId) -> bool {
         let armed = self.containers.get(container);
         armed.is_some_and(|armed| armed.held.is_some())
@@ -62,7 +60,6 @@ impl<Open> StopGate<Open> {
         }
     }
 
-    /// Stops holding the stop signal of this container.
     pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Released<Open>> {
         let (container, armed) = self.containers.remove_entry(container)?;
         Some(Released {

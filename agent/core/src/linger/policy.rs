@@ -12,7 +12,6 @@ use crate::{
     settings::overrides::LingerKind,
 };
 
-/// Why a sidecar does not linger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoLinger {
     NotRequested,

@@ -36,12 +36,15 @@ pub(crate) fn limit(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
 }
 
 /// The part of the grace period that is left when an app has to receive its stop signal. It has time to end before the
-/// first sidecar that lingers reaches its deadline: the shortest reserve, or half of the sidecar's time where that is less.
+/// first sidecar that lingers has to: the shortest reserve, or half of the sidecar's time where that is less. A sidecar
+/// with a limit of its own that is shorter by more than this time does not wait for the app.
 pub(super) fn reserve(pod: &Pod, plan: &Plan) -> Duration {
-    let sidecars = plan.sidecars.iter();
-    let lingering = sidecars.filter(|sidecar| policy::limit(pod, plan, sidecar).is_ok());
-    let longest = lingering.map(|sidecar| reserve::of(plan, sidecar, pod.grace));
-    longest.max().map_or(SHORTEST_RESERVE, |longest| {
-        longest + SHORTEST_RESERVE.min(pod.grace.saturating_sub(longest) / 2)
-    })
+    let before = |own: Duration| own + SHORTEST_RESERVE.min(pod.grace.saturating_sub(own) / 2);
+    let reserves = plan.sidecars.iter().filter_map(|sidecar| {
+        let left = pod
+            .grace
+            .saturating_sub(policy::limit(pod, plan, sidecar).ok()?);
+        (left <= before(reserve::of(plan, sidecar, pod.grace))).then(|| before(left))
+    });
+    reserves.max().unwrap_or(SHORTEST_RESERVE)
 }

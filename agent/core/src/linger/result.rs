@@ -71,7 +71,10 @@ impl LingerReview<'_> {
             StopResult::Released { held, at_limit } => {
                 let (ordered, setting, after) = match before {
                     Some(Progress::Held(before)) => {
-                        (before.why, before.setting, self.released(id, &before))
+                        // The annotation may have changed since. After the sidecar's end its stop signal is no longer wanted.
+                        let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
+                        let setting = wanted.map_or(before.setting, |stop| stop.setting);
+                        (before.why, setting, self.released(id, &before))
                     }
                     _ => (None, None, Progress::Over),
                 };
@@ -107,7 +110,6 @@ impl LingerReview<'_> {
         runs.all(|(run, state)| run != id || state.executed)
     }
 
-    /// Forgets the runs that are gone.
     pub(super) fn forget_ended(self, lingers: &mut Lingers) {
         let known: BTreeSet<&ContainerId> = self.runs.iter().map(|(id, _run)| id).collect();
         lingers.drains.retain(|id, _request| known.contains(id));

@@ -91,7 +91,6 @@ impl Held {
 }
 
 impl Lingers {
-    /// How many stop signals wait.
     pub(crate) fn held(&self) -> usize {
         let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
         self.runs.values().filter(held).count()

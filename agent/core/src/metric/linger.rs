@@ -5,7 +5,7 @@ use super::{Label, Metric, value::LingerResult};
 pub const HELD_STOPS: Metric = Metric::gauge(
     "usher_held_stop_signals",
     &[],
-    "Sidecars of deleted pods with a stop signal on hold",
+    "Containers of deleted pods with a stop signal on hold",
 );
 
 pub const LINGERS: Metric = Metric::counter(

@@ -24,7 +24,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }

@@ -25,13 +25,13 @@ pub const SUPPORTED: Metric = Metric::gauge(
 pub const HOLDER_UP: Metric = Metric::gauge(
     "usher_holder_up",
     &[],
-    "1 while the process that holds starts runs; the first pod that requests it starts it",
+    "1 while the process that holds starts and stop signals runs; the first pod that requests it starts it",
 );
 
 pub const HOLDER_RESTARTS: Metric = Metric::counter(
     "usher_holder_exits_total",
     &[],
-    "Exits of the process that holds starts",
+    "Exits of the process that holds starts and stop signals, which release both",
 );
 
 pub const DENIED: Metric = Metric::counter(

@@ -89,7 +89,6 @@ pub enum PodSkipReason {
     OverBudget,
 }
 
-/// The result of a request for a Namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum NamespaceResult {
@@ -100,7 +99,6 @@ pub enum NamespaceResult {
     Failed,
 }
 
-/// The result of loading the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum ConfigResult {
@@ -151,7 +149,6 @@ pub enum DiscoveryOperation {
     Proc,
     Pidfd,
     Netns,
-    /// No process was found in a container.
     NoProcess,
 }
 

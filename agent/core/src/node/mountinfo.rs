@@ -62,6 +62,28 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
         .any(|mount_point| mount_point.contains(text))
 }
 
+/// Device of a mount at `/`, and its root there; None for a mount elsewhere.
+pub fn root(line: &str) -> Option<[&str; 2]> {
+    let mut fields = line.split(' ').skip(2);
+    let (device, root) = (fields.next()?, fields.next()?);
+    (fields.next()? == "/").then_some([device, root])
+}
+
+/// Whether a mount at or above a path, other than the root, is of a type that is not known to be local: a lookup may
+/// block on it.
+pub fn may_block(text: &str, path: &Path) -> bool {
+    let foreign = foreign(text);
+    let mut points = path.ancestors().filter(|point| point.parent().is_some());
+    points.any(|point| foreign.contains(point.as_os_str().as_bytes()))
+}
+
+/// The mount points of file systems that are not known to be local.
+fn foreign(text: &str) -> BTreeSet<Cow<'_, [u8]>> {
+    let mounts = text.lines().filter_map(Mount::read);
+    let foreign = mounts.filter(|mount| !LOCAL.contains(&mount.kind));
+    foreign.map(|mount| mount.point).collect()
+}
+
 /// Id and mount point of every mount, besides the root, that a program may be executed from and that a lookup cannot
 /// block on, in the order of their points' bytes; the first 256 of them.
 ///
@@ -69,15 +91,12 @@ pub fn has_mount_point_with(mountinfo: &str, text: &str) -> bool {
 /// that is not known to be local is left out, whichever of the two was made first. Of several mounts at one point
 /// only the last one can be reached.
 pub fn executable(text: &str) -> Vec<(u64, PathBuf)> {
-    let mut foreign = BTreeSet::new();
-    let mut last = BTreeMap::new();
-    for mount in text.lines().filter_map(Mount::read) {
-        if LOCAL.contains(&mount.kind) {
-            last.insert(mount.point, (mount.id, mount.noexec));
-        } else {
-            foreign.insert(mount.point);
-        }
-    }
+    let foreign = foreign(text);
+    let mounts = text.lines().filter_map(Mount::read);
+    let last: BTreeMap<_, _> = mounts
+        .filter(|mount| LOCAL.contains(&mount.kind))
+        .map(|mount| (mount.point, (mount.id, mount.noexec)))
+        .collect();
     let is_safe = |point: &Path| {
         let mut all = point.ancestors().map(Path::as_os_str);
         !all.any(|point| foreign.contains(point.as_bytes()))

@@ -44,7 +44,6 @@ pub struct Interface {
     /// Index of the other end of a veth pair, in the network namespace of that end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<u32>,
-    /// Addresses with the length of their network's prefix.
     #[serde(default)]
     pub addresses: Vec<Prefix>,
 }
@@ -90,7 +89,6 @@ pub struct Prefix {
     pub length: u8,
 }
 
-/// A text that is not an address with a prefix length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid prefix {0:?}: expected ADDRESS/LENGTH")]
 pub struct InvalidPrefix(String);
@@ -111,7 +109,6 @@ impl Route {
 }
 
 impl Prefix {
-    /// The prefix of the default route of the address family.
     pub const fn default_route(is_ipv6: bool) -> Self {
         let address = if is_ipv6 {
             IpAddr::V6(Ipv6Addr::UNSPECIFIED)

@@ -16,7 +16,6 @@ pub enum Link {
 }
 
 impl Link {
-    /// The link header for a hardware type.
     pub fn of(hardware: u16) -> Self {
         match hardware {
             ETHERNET | LOOPBACK => Self::Ethernet,
@@ -66,7 +65,6 @@ impl Reception {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// The kernel's index of the interface.
     pub index: u32,
     /// Its name, which the owner of the namespace may choose.
     pub name: String,

@@ -21,7 +21,6 @@ pub struct Process {
     pub container: usize,
 }
 
-/// The protocol of a socket.
 #[derive(
     Debug,
     Clone,
@@ -72,7 +71,6 @@ pub enum State {
     LastAck = 9,
     Listen = 10,
     Closing = 11,
-    /// An unknown state.
     #[strum(to_string = "UNKNOWN")]
     Other = 0,
 }
@@ -196,7 +194,6 @@ pub struct Timer {
     pub left: Duration,
 }
 
-/// One socket of a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
     pub protocol: Protocol,

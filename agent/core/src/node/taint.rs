@@ -6,7 +6,6 @@
 
 use serde_json::{Value, json};
 
-/// Taints to remove.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Removal {
     /// The taints, as `KEY=VALUE:EFFECT`.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     decision::LeftToKubelet,
     hold::{HeldPort, Probe},
-    plan::version_query::VersionQueries,
+    plan::version_query::{VersionQueries, VersionRequest},
     pod::{
         restart_policy::{RestartPolicy, RestartRule},
         spec::{Container, Pod},
@@ -40,7 +40,6 @@ pub struct Sidecar {
     /// Its effective restart policy.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
-    /// The ports at which connections are held until it is ready.
     pub held_ports: Vec<HeldPort>,
     /// On how many of its assumed ports it will listen.
     pub(crate) assumed_listeners: usize,
@@ -75,7 +74,7 @@ impl Sidecar {
             Probe::Answers { port, .. } => Some(port),
             Probe::Listens { .. } => None,
         });
-        let question = self.question.as_ref().map(|question| question.port);
+        let question = self.question.as_ref().map(|question| question.request.port);
         steps.chain(probes).chain(question)
     }
 }
@@ -85,9 +84,7 @@ impl Sidecar {
 pub(crate) struct AskFor {
     /// The image to which the reply applies.
     pub(crate) image: String,
-    pub(crate) port: u16,
-    pub(crate) path: String,
-    pub(crate) pointer: String,
+    pub(crate) request: VersionRequest,
 }
 
 /// The sidecar for a container, if it is one.
@@ -158,7 +155,6 @@ pub(super) fn sidecar(
     Some(sidecar)
 }
 
-/// The recipe that recognizes a container.
 pub(super) fn recipe_of<'config>(
     pod: &Pod,
     container: &Container,
@@ -217,9 +213,11 @@ fn by_recipe(
         .filter(|_| tag.is_none())
         .map(|(port, question)| AskFor {
             image: image.clone(),
-            port,
-            path: question.path.clone(),
-            pointer: question.pointer.clone(),
+            request: VersionRequest {
+                port,
+                path: question.path.clone(),
+                pointer: question.pointer.clone(),
+            },
         });
     let drain = recipe.drain_step(subject, tuning.drain);
     let ladder = drain.into_iter().chain(recipe.quit_ladder(subject));

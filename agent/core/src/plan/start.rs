@@ -12,7 +12,6 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedStart {
     pub(crate) container: String,
-    /// The longest hold, or why there is none.
     pub(crate) limit: Result<Duration, NotHeld>,
     /// The probe that sets the limit, if one does.
     pub(crate) probe: Option<Probed>,

@@ -247,18 +247,23 @@ fn app(
     has_begun: impl FnOnce() -> bool,
 ) -> Progress {
     let name = || container.name.clone();
-    let judge = |code, at| {
-        let policy = spec.policy_of(container);
-        match restart_policy::judge(policy, &container.restart_rules, code) {
-            Verdict::EndedForGood => Progress::Finished { at },
-            Verdict::ComesBack => Progress::Unfinished(WaitReason::ComesBack {
-                container: name(),
-                code,
-            }),
-            Verdict::CodeDecides => {
-                Progress::AskKubelet(WaitReason::CodeUnknown { container: name() })
-            }
+    let verdict =
+        |code| restart_policy::judge(spec.policy_of(container), &container.restart_rules, code);
+    let unclear = || Progress::AskKubelet(WaitReason::StatusUnknown { container: name() });
+    // `order` is that of the run that ended, if it was observed.
+    let judge = |code, at, order: Option<u64>| match verdict(code) {
+        Verdict::EndedForGood => Progress::Finished { at },
+        // The next run may have ended before its name was known, and for good.
+        Verdict::ComesBack
+            if verdict(None) != Verdict::ComesBack && runs.has_unnamed_end_since(order) =>
+        {
+            unclear()
         }
+        Verdict::ComesBack => Progress::Unfinished(WaitReason::ComesBack {
+            container: name(),
+            code,
+        }),
+        Verdict::CodeDecides => Progress::AskKubelet(WaitReason::CodeUnknown { container: name() }),
     };
     let restarts = || Progress::Unfinished(WaitReason::WholePodRestarts { container: name() });
     if let Some((id, run)) = runs.newest(&container.name) {
@@ -275,30 +280,31 @@ fn app(
             RunState::Exited { .. } if may_not_have_begun(container, id, run) => {
                 Progress::AskKubelet(WaitReason::StatusUnknown { container: name() })
             }
-            RunState::Exited { at, .. } => match judge(code_of(container, id, run), Some(at)) {
-                Progress::Finished { .. } if may_have_failed_a_probe(spec, container, id) => {
-                    Progress::AskKubelet(WaitReason::ProbeMayHaveFailed { container: name() })
+            RunState::Exited { at, .. } => {
+                match judge(code_of(container, id, run), Some(at), Some(run.order)) {
+                    Progress::Finished { .. } if may_have_failed_a_probe(spec, container, id) => {
+                        Progress::AskKubelet(WaitReason::ProbeMayHaveFailed { container: name() })
+                    }
+                    progress => progress,
                 }
-                progress => progress,
-            },
+            }
         };
     }
     // No run of the container was observed.
     if runs.restart.is_some() {
         return restarts();
     }
-    let unclear = || Progress::AskKubelet(WaitReason::StatusUnknown { container: name() });
     match &container.status {
         Some(Status {
             state: Reported::Terminated(code),
             ..
-        }) => judge(Some(*code), None),
+        }) => judge(Some(*code), None, None),
         Some(Status {
             state: Reported::Running,
             id: Some(_),
             ..
         }) => match &spec.runtime_class {
-            None => judge(None, None),
+            None => judge(None, None, None),
             // The status may be old, or the runtime may hide the container.
             Some(_) if unhelpful_answers >= MAX_RESTART_GUESS => Progress::Hidden,
             Some(_) => unclear(),

@@ -39,7 +39,6 @@ pub use self::splitter::LARGEST_POD;
 /// Skipped pods that are named; the others are only counted.
 const MOST_NAMED: usize = 32;
 
-/// The response is no list of pods.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPodList {
     #[error("not a list of pods: unexpected character at byte {offset}")]

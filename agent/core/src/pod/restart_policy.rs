@@ -17,10 +17,8 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// One restart rule of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestartRule {
-    /// The exit codes of the rule.
     pub codes: Vec<i32>,
     /// True for `In`: it applies to these codes; false for `NotIn`.
     pub within: bool,
@@ -29,7 +27,6 @@ pub struct RestartRule {
 }
 
 impl RestartRule {
-    /// Whether it applies to this code.
     pub fn applies(&self, code: i32) -> bool {
         self.codes.contains(&code) == self.within
     }

@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// One pod of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub uid: PodUid,
@@ -27,7 +26,6 @@ pub struct Pod {
     pub deletion_expires: Option<Duration>,
     /// Its grace period: that of its deletion, else that of its spec.
     pub grace: Duration,
-    /// The pod uses the node's network namespace.
     pub host_network: bool,
     /// The RuntimeClass that it requests, if any.
     pub runtime_class: Option<String>,
@@ -122,7 +120,6 @@ impl ProbeKind {
 pub struct Status {
     /// The newest run, if there was one.
     pub id: Option<ContainerId>,
-    /// The state of the newest run.
     pub state: RunState,
     /// The previous run, where its exit code is known.
     pub last: Option<Ended>,

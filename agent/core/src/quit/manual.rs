@@ -48,30 +48,21 @@ impl Termination<'_> {
     /// The first step that terminates a sidecar, or why there is none.
     pub(crate) fn first_step(self, sidecar: &Sidecar) -> Result<Step, GaveUp> {
         let app_failed = completion::has_failed(self.runs, &self.view.spec);
-        let policy = self.policy(sidecar, app_failed);
-        let mut first_denied = None;
-        for step in &sidecar.ladder {
-            let note = match policy.permission(step) {
-                Permission::Denied(why) => {
-                    first_denied.get_or_insert(why);
-                    continue;
-                }
-                Permission::Unknown => Some(
-                    "only if an app ended with another code than 0, which usher requests from the kubelet"
-                        .to_owned(),
-                ),
-                Permission::Granted => self.forced(sidecar, app_failed),
-            };
-            let drains = step.purpose == Purpose::Drain;
-            return Ok(Step {
-                container: sidecar.name.clone(),
-                step: step.step.to_string(),
-                exit_code: step.code.known(),
-                note: note
-                    .or_else(|| drains.then(|| format!("it drains for {:?} first", step.takes))),
-            });
-        }
-        Err(first_denied.unwrap_or(GaveUp::StillRuns))
+        let step = self.first_permitted(sidecar)?;
+        let note = match self.policy(sidecar, app_failed).permission(step) {
+            Permission::Unknown => Some(
+                "only if an app ended with another code than 0, which usher requests from the kubelet"
+                    .to_owned(),
+            ),
+            Permission::Granted | Permission::Denied(_) => self.forced(sidecar, app_failed),
+        };
+        let drains = step.purpose == Purpose::Drain;
+        Ok(Step {
+            container: sidecar.name.clone(),
+            step: step.step.to_string(),
+            exit_code: step.code.known(),
+            note: note.or_else(|| drains.then(|| format!("it drains for {:?} first", step.takes))),
+        })
     }
 
     /// The harm to the pod that only a forced request accepts.

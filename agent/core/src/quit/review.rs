@@ -3,7 +3,7 @@
 
 use super::{
     ladder::{Escalation, Next, Quit, Report, SidecarRun},
-    permission::StepPolicy,
+    permission::{Permission, StepPolicy},
 };
 use crate::{
     base::{id::ContainerKey, time::Timestamp},
@@ -15,11 +15,10 @@ use crate::{
         state::runs::{RunState, Runs},
         view::PodView,
     },
-    recipe::step::Step,
+    recipe::{LadderStep, step::Step},
     settings::mode::Mode,
 };
 
-/// The termination of a pod's sidecars.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Termination<'pod> {
     pub(crate) view: &'pod PodView,
@@ -288,19 +287,34 @@ impl Termination<'_> {
 
     fn report_observed(self, quit: &mut Quit, actions: &mut Vec<Action>) {
         for sidecar in self.view.living_sidecars(self.runs) {
-            let (Some((id, _run)), Some(first)) =
-                (self.runs.newest(&sidecar.name), sidecar.ladder.first())
-            else {
+            let Some((id, _run)) = self.runs.newest(&sidecar.name) else {
                 continue;
             };
             if quit.reported.insert(Report::WouldQuit(id.clone())) {
-                let kind = Kind::WouldQuit {
-                    recipe: sidecar.recipe.clone(),
-                    step: first.step.clone(),
+                let kind = match self.first_permitted(sidecar) {
+                    Ok(first) => Kind::WouldQuit {
+                        recipe: sidecar.recipe.clone(),
+                        step: first.step.clone(),
+                    },
+                    // Enforce takes no step either.
+                    Err(reason) => Kind::GaveUp { reason },
                 };
                 actions.push(self.report(Some(&sidecar.name), kind));
             }
         }
+    }
+
+    /// The first step that may be taken, or why there is none.
+    pub(super) fn first_permitted(self, sidecar: &Sidecar) -> Result<&LadderStep, GaveUp> {
+        let policy = self.policy(sidecar, completion::has_failed(self.runs, &self.view.spec));
+        let mut first_denied = None;
+        for step in &sidecar.ladder {
+            match policy.permission(step) {
+                Permission::Granted | Permission::Unknown => return Ok(step),
+                Permission::Denied(why) => first_denied = first_denied.or(Some(why)),
+            }
+        }
+        Err(first_denied.unwrap_or(GaveUp::StillRuns))
     }
 
     pub(crate) fn report(self, container: Option<&str>, kind: Kind) -> Action {

@@ -31,7 +31,6 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoldRecipe {
-    /// Connections that the mesh redirects to its proxy.
     pub captured: Option<Captured>,
     /// Ports on loopback that apps connect to. Each is released when the sidecar listens on it.
     pub local: Vec<Setting<u16>>,
@@ -115,7 +114,6 @@ pub struct Identity {
     pub(crate) groups: Vec<u32>,
 }
 
-/// The held ports of one container.
 #[derive(Debug, Default)]
 pub(crate) struct ContainerPorts {
     pub(crate) held_ports: Vec<HeldPort>,

@@ -23,12 +23,10 @@ pub struct LadderStep {
     pub advice: String,
 }
 
-/// The purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Lets connections finish before the sidecar is terminated.
     Drain,
-    /// Terminates the sidecar.
     Quit,
 }
 

@@ -12,7 +12,6 @@ pub struct Pattern(String);
 const LONGEST: usize = 255;
 
 impl Pattern {
-    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

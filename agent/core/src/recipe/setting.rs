@@ -26,7 +26,6 @@ pub struct Setting<T> {
     env: Vec<String>,
 }
 
-/// The sources of a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'setting> {
     pub annotations: &'setting [String],
@@ -39,7 +38,6 @@ pub struct Sources<'setting> {
 pub trait Value: Sized + Clone {
     /// Its name in errors.
     const WHAT: &'static str;
-    /// Reads a value.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -83,12 +81,10 @@ impl<T: Value> Setting<T> {
         }
     }
 
-    /// The default value.
     pub const fn default(&self) -> &T {
         &self.default
     }
 
-    /// The value for a container.
     pub(super) fn of(&self, subject: Subject<'_>) -> T {
         let set = self.set_by(subject).into_iter().next();
         set.unwrap_or_else(|| self.default.clone())

@@ -80,7 +80,6 @@ impl Step {
 }
 
 impl Method {
-    /// The method's name.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
     }
@@ -97,7 +96,6 @@ impl Signal {
         Self::Usr2,
     ];
 
-    /// The signal's name.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
     }

@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, fmt, iter, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     pub major: u32,

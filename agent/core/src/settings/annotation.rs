@@ -73,7 +73,6 @@ pub struct Known {
     pub values: &'static [&'static str],
     /// The default, where that is a value.
     pub default: Option<&'static str>,
-    /// Its meaning, in a few words.
     pub meaning: &'static str,
 }
 

@@ -29,9 +29,7 @@ pub struct Config {
     /// The recipes in the order in which they are tried: custom ones, then the
     /// built-in ones whose names they have not taken.
     pub recipes: Arc<[Recipe]>,
-    /// Namespaces whose pods are left alone.
     pub excluded_namespaces: BTreeSet<String>,
-    /// Applies where neither the pod nor its Namespace has the annotation.
     pub defaults: Defaults,
     pub ladder: Ladder,
 }
@@ -56,7 +54,6 @@ pub struct Defaults {
     pub hold_again: bool,
 }
 
-/// What happens at the deadline of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]

@@ -15,7 +15,6 @@ use crate::settings::annotation;
 /// By key.
 type Values = BTreeMap<String, String>;
 
-/// The mode of a capability.
 #[derive(
     Debug,
     Clone,
@@ -51,7 +50,6 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A value that is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a mode (off, observe or enforce): {0:?}")]
 pub struct InvalidMode(String);
@@ -94,7 +92,6 @@ impl<'de> Deserialize<'de> for Mode {
     }
 }
 
-/// The mode of each capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
     pub quit: Mode,

@@ -39,7 +39,6 @@ pub struct Tuning {
     pub named: BTreeMap<String, Named>,
     /// What is held until its sidecars are ready.
     pub hold: HoldKind,
-    /// The longest hold.
     pub hold_deadline: Duration,
     pub on_deadline: OnDeadline,
     /// Whether connections are held again while a sidecar restarts.
@@ -68,7 +67,6 @@ pub struct InvalidAnnotation {
     pub key: &'static str,
     /// The beginning of its value.
     pub value: String,
-    /// The valid values.
     pub expected: &'static str,
 }
 

@@ -6,7 +6,6 @@ use serde_saphyr::Location;
 /// Longest file that is accepted, in bytes.
 pub(super) const LONGEST: usize = 1024 * 1024;
 
-/// An invalid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}{what}", place(.file, *.line, *.column), if .key.is_empty() { String::new() } else { format!("{}: ", .key) })]
 pub struct BadConfig {

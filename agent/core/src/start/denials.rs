@@ -15,9 +15,8 @@ const LONGEST: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Default)]
 pub struct Denials {
-    pods: BTreeSet<PodUid>,
-    /// Denials of execs with an unknown container.
-    unknown: usize,
+    /// Disjoint sets of pods: at least one pod of each set had an exec denied.
+    suspects: Vec<BTreeSet<PodUid>>,
     pauses: u32,
 }
 
@@ -27,14 +26,19 @@ impl Denials {
         *self = Self::default();
     }
 
-    /// The kernel denied an exec of this pod, if the pod is known. Returns for how long no start is to be held, if
-    /// there are too many denials.
-    pub fn denied(&mut self, pod: Option<&PodUid>) -> Option<Duration> {
-        match pod {
-            Some(pod) => drop(self.pods.insert(pod.clone())),
-            None => self.unknown += 1,
+    /// The kernel denied an exec of one of these pods, and of this one if there is only one. Returns for how long no start
+    /// is to be held, if there are too many denials.
+    pub fn denied(&mut self, pods: BTreeSet<PodUid>) -> Option<Duration> {
+        if pods.is_empty() {
+            return None;
         }
-        if self.pods.len() + self.unknown < MAX_PODS {
+        let mut suspects = self.suspects.iter_mut();
+        if let Some(known) = suspects.find(|known| pods.is_subset(known)) {
+            *known = pods;
+        } else if self.suspects.iter().all(|known| known.is_disjoint(&pods)) {
+            self.suspects.push(pods);
+        }
+        if self.suspects.len() < MAX_PODS {
             return None;
         }
         let pause = SHORTEST.saturating_mul(1 << self.pauses.min(8));
@@ -56,24 +60,51 @@ mod tests {
         PodUid::parse(&format!("00000000-0000-0000-0000-0000000000{number:02}")).unwrap()
     }
 
+    fn pods(numbers: &[u8]) -> BTreeSet<PodUid> {
+        numbers.iter().copied().map(pod).collect()
+    }
+
     #[test]
     fn one_pod_never_causes_a_pause() {
         let mut denials = Denials::default();
-        assert!((0..100).all(|_| denials.denied(Some(&pod(1))).is_none()));
+        assert!((0..100).all(|_| denials.denied(pods(&[1])).is_none()));
+        // Nor beside pods that start at the same time, while it is not known whose exec was denied.
+        let mut denials = Denials::default();
+        assert!((2..100).all(|other| denials.denied(pods(&[1, other])).is_none()));
+    }
+
+    #[test]
+    fn several_pods_cause_a_pause_also_if_it_is_not_known_which() {
+        let mut denials = Denials::default();
+        for several in [&[1, 2][..], &[2, 3], &[3, 4], &[1, 4], &[]] {
+            assert_eq!(denials.denied(pods(several)), None);
+        }
+        assert_eq!(denials.denied(pods(&[5, 6])), Some(SHORTEST));
+    }
+
+    #[test]
+    fn denial_of_an_unknown_pod_does_not_hide_those_of_known_ones() {
+        let mut denials = Denials::default();
+        for known in [&[1, 2, 3][..], &[1], &[2]] {
+            assert_eq!(denials.denied(pods(known)), None);
+        }
+        assert_eq!(denials.denied(pods(&[3])), Some(SHORTEST));
     }
 
     #[test]
     fn pause_doubles_until_a_start_is_held() {
         let mut denials = Denials::default();
-        let mut three = || {
-            let pauses = [1, 2, 3].map(|number| denials.denied(Some(&pod(number))));
+        let three = |denials: &mut Denials| {
+            let pauses = [1, 2, 3].map(|number| denials.denied(pods(&[number])));
             assert_eq!(pauses[..2], [None, None]);
             pauses[2].unwrap().as_secs() / 60
         };
-        assert_eq!([(); 6].map(|()| three()), [5, 10, 20, 40, 60, 60]);
+        assert_eq!(
+            [(); 6].map(|()| three(&mut denials)),
+            [5, 10, 20, 40, 60, 60]
+        );
         denials.held();
-        let unknown = [(); 3].map(|()| denials.denied(None));
-        assert_eq!(unknown, [None, None, Some(SHORTEST)]);
+        assert_eq!(three(&mut denials), 5);
     }
 
     proptest! {
@@ -91,7 +122,7 @@ mod tests {
                     continue;
                 };
                 since.insert(number);
-                let pause = denials.denied(Some(&pod(number)));
+                let pause = denials.denied(pods(&[number]));
                 prop_assert_eq!(pause.is_some(), since.len() == MAX_PODS);
                 if let Some(pause) = pause {
                     prop_assert!((SHORTEST..=LONGEST).contains(&pause));

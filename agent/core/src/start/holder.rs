@@ -32,7 +32,6 @@ pub enum Verdict<Exec> {
     Hold(ContainerId),
 }
 
-/// A start that is no longer held.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released<Exec> {
     pub container: ContainerId,
@@ -49,12 +48,10 @@ impl<Exec> Default for Holder<Exec> {
 }
 
 impl<Exec> Holder<Exec> {
-    /// Whether no container is marked.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty()
     }
 
-    /// Whether this container is marked.
     pub fn has(&self, container: &ContainerId) -> bool {
         self.containers.contains_key(container)
     }
@@ -148,7 +145,6 @@ impl<Exec> Holder<Exec> {
         })
     }
 
-    /// Stops holding the start of this container.
     pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Released<Exec>> {
         let (container, marked) = self.containers.remove_entry(container)?;
         Some(Released {

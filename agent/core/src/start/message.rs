@@ -17,7 +17,6 @@ pub enum Order {
     /// Hold the start of this container. The message carries descriptors of its bundle and its root.
     Mark {
         container: ContainerId,
-        /// Limit of the hold.
         limit: Duration,
     },
     /// Mark these mounts as well, which may contain the program of this container. The message carries their
@@ -29,7 +28,6 @@ pub enum Order {
     /// Hold the first stop signal of this container. The message carries a descriptor of its runtime state.
     ArmStop {
         container: ContainerId,
-        /// Limit of the hold.
         limit: Duration,
     },
     /// Release the stop signal of this container.
@@ -76,11 +74,9 @@ pub enum News {
         container: ContainerId,
         reason: String,
     },
-    /// The stop signal of this container is held.
     StopHeld {
         container: ContainerId,
     },
-    /// The stop signal of this container is no longer held.
     StopReleased {
         container: ContainerId,
         /// For how long it was held, if it was.
@@ -89,7 +85,6 @@ pub enum News {
     },
 }
 
-/// A message could not be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid message between agent and holder")]
 pub struct InvalidMessage(#[from] serde_json::Error);

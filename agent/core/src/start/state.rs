@@ -38,7 +38,6 @@ pub(super) enum Progress {
 }
 
 impl Starts {
-    /// How many starts are held.
     pub(crate) fn held(&self) -> usize {
         let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
         self.runs.values().filter(held).count()

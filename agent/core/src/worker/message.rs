@@ -10,6 +10,7 @@ use crate::{
     base::id::{ContainerId, ContainerKey, NetnsId, Pid, SandboxId},
     hold::{Probe, Remains, Tally, ruleset::Wanted},
     linger::pre_stop::traffic::Sample,
+    plan::version_query::VersionRequest,
     quit::outcome::Outcome,
     recipe::step::{Request, Signal},
 };
@@ -43,8 +44,8 @@ pub enum Job {
         timeout: Duration,
         prepared: bool,
     },
-    /// Send a `GET` and return the body. Descriptors: pidfd, namespace.
-    Query { port: u16, path: String },
+    /// Query a sidecar's version. Descriptors: pidfd, namespace.
+    Query(VersionRequest),
     /// Signal a process of a container by its name. Descriptor: pidfd of the init process.
     Signal {
         key: ContainerKey,
@@ -96,7 +97,7 @@ pub enum Reply {
     },
     Answered {
         id: JobId,
-        body: Option<String>,
+        version: Option<String>,
     },
     TrafficSampled {
         id: JobId,
@@ -139,7 +140,6 @@ pub enum Reply {
     },
 }
 
-/// A message that cannot be sent or read.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidMessage {
     #[error("message between agent and worker cannot be read")]
@@ -153,7 +153,7 @@ impl Job {
     pub fn limit(&self) -> Option<Duration> {
         match self {
             Self::Request { timeout, .. } => Some(*timeout + MARGIN),
-            Self::Query { .. } => Some(QUERY + MARGIN),
+            Self::Query(_) => Some(QUERY + MARGIN),
             Self::SampleTraffic { .. } => Some(SAMPLE + MARGIN),
             Self::Signal { .. }
             | Self::Arm { .. }
@@ -195,8 +195,8 @@ impl Order {
 }
 
 impl Reply {
-    /// Encodes the reply, as a failure if it is too long for a message: a pod determines the body of a version query
-    /// and the elements of its table.
+    /// Encodes the reply, as a failure if it is too long for a message: a pod determines the elements
+    /// of its table.
     pub fn encode(&self) -> Vec<u8> {
         // Plain data: it cannot fail.
         let message = serde_json::to_vec(self).unwrap_or_default();
@@ -210,7 +210,6 @@ impl Reply {
     fn too_long(&self) -> Self {
         let why = || "the reply is too long".to_owned();
         match self.clone() {
-            Self::Answered { id, .. } => Self::Answered { id, body: None },
             Self::Attempted { id, .. } => Self::Attempted {
                 id,
                 outcome: Outcome::Failed(why()),
@@ -232,6 +231,7 @@ impl Reply {
                 result: Err(why()),
             },
             fixed @ (Self::Started
+            | Self::Answered { .. }
             | Self::ProbeSucceeded { .. }
             | Self::Done { .. }
             | Self::Late { .. }
@@ -298,10 +298,11 @@ mod tests {
                 timeout: Duration::from_secs(2),
                 prepared: true,
             },
-            Job::Query {
+            Job::Query(VersionRequest {
                 port: 15000,
                 path: "/server_info".to_owned(),
-            },
+                pointer: "/node/version".to_owned(),
+            }),
             Job::Signal {
                 key,
                 cgroup: "/sys/fs/cgroup/kubepods/x".into(),
@@ -378,7 +379,7 @@ mod tests {
             },
             Reply::Answered {
                 id,
-                body: Some("\"\n".repeat(1000)),
+                version: Some("\"\n".repeat(10)),
             },
             Reply::TrafficSampled {
                 id,
@@ -420,24 +421,10 @@ mod tests {
         }
     }
 
-    /// A pod can make the body and the elements of its table as long as it likes.
+    /// A pod can make the elements of its table as many as it likes.
     #[test]
     fn a_reply_that_is_too_long_is_a_failure() {
         let id = JobId(u64::MAX);
-        let body = |length| Reply::Answered {
-            id,
-            body: Some("x".repeat(length)),
-        };
-        let fits = body(LONGEST_MESSAGE - 100);
-        assert_eq!(Reply::decode(&fits.encode()).unwrap(), fits);
-        let quoted = Reply::Answered {
-            id,
-            body: Some("\"".repeat(LONGEST_MESSAGE / 2)),
-        };
-        for long in [body(LONGEST_MESSAGE), quoted] {
-            let none = Reply::Answered { id, body: None };
-            assert_eq!(Reply::decode(&long.encode()).unwrap(), none);
-        }
         let remains = Remains {
             ports: vec![(15001, Duration::from_millis(1_234_567)); 5000],
             count_only: false,

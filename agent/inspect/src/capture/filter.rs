@@ -91,11 +91,11 @@ impl Host {
     }
 }
 
-/// A packet filter. A packet matches if each non-empty list contains a matching value.
+/// A packet matches if each non-empty list contains a matching value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub interfaces: Vec<u32>,
-    /// Direction. Packets on loopback match both directions.
+    /// Packets on loopback match both directions.
     pub direction: Option<Direction>,
     pub protocols: Vec<Protocol>,
     pub hosts: Vec<Host>,

@@ -40,7 +40,6 @@ pub enum End {
     Port(SocketAddr),
 }
 
-/// Protocol of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Tcp {

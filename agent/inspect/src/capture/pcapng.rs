@@ -59,12 +59,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The bytes in the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Empties the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -130,7 +128,6 @@ impl Writer {
         });
     }
 
-    /// Adds the statistics of an interface.
     pub fn statistics(&mut self, described: u32, statistics: &Statistics, comment: Option<&str>) {
         self.block(STATISTICS, |body| {
             body.put(&described.to_le_bytes());

@@ -117,7 +117,6 @@ pub enum Plugin {
     Unknown(String),
 }
 
-/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     let mut checks = match &found.agent {
         Ok(agent) => of_agent(agent, &found.version),

@@ -20,7 +20,6 @@ questions! {
     }
 }
 
-/// A capability and its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needed {
     pub name: &'static str,
@@ -75,7 +74,6 @@ pub struct Processes {
     pub outside: usize,
 }
 
-/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     let root = if found.uid == 0 {
         ROOT.ok("uid 0")

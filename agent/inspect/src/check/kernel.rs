@@ -88,7 +88,6 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     pub cause: Cause,
-    /// The error as display text.
     pub error: String,
 }
 
@@ -111,7 +110,6 @@ pub struct Limits {
     pub watches: Option<u64>,
 }
 
-/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     let mut checks = vec![release(&found.release)];
     match &found.netns {

@@ -34,7 +34,6 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub cause: Cause,
-    /// The error as display text.
     pub error: String,
 }
 
@@ -60,7 +59,6 @@ pub enum Cause {
     Decode,
 }
 
-/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     vec![match &found.pods {
         Ok(Listed {

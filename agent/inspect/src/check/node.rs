@@ -60,7 +60,6 @@ pub struct Found {
     pub config_path: String,
 }
 
-/// Judges the facts.
 pub fn judge(found: &Found) -> Vec<Check> {
     vec![
         cgroups(found),

@@ -38,10 +38,8 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub time_us: u64,
-    /// The path of the connection through the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Way>,
-    /// The reaction of the sidecar that accepted the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaction: Option<Reaction>,
 }

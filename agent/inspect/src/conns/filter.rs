@@ -24,7 +24,6 @@ pub struct Filter {
 /// Why a socket is not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hidden {
-    /// A filter does not match.
     Filtered,
     Closed,
     /// The socket has neither an address nor a peer.

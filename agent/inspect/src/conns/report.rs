@@ -36,7 +36,6 @@ pub struct Conns {
 }
 
 impl Conns {
-    /// Keeps the sockets that the filter selects.
     #[must_use]
     pub fn filtered(mut self, filter: &Filter) -> Self {
         let (mut over, mut unbound) = (0, 0);
@@ -86,7 +85,6 @@ impl Conns {
         }
     }
 
-    /// Updates the counters.
     pub fn count(&mut self) {
         self.states.clear();
         self.unattributed = 0;

@@ -21,7 +21,6 @@ pub struct Row {
     /// Whether the socket is bound to an IPv6 address and accepts IPv4 too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub both_families: bool,
-    /// The accept queue of a listener.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
     /// Bytes that the process has not read.
@@ -30,7 +29,6 @@ pub struct Row {
     pub send_queue: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// How the owner is known.
     pub owner: OwnerKind,
     /// The first processes that hold the socket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,7 +36,6 @@ pub struct Row {
     /// Number of further processes that hold the socket.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_processes: usize,
-    /// Path of a connection through the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<Way>,
     /// UID of the user that created the socket.
@@ -67,7 +64,6 @@ pub struct Backlog {
     pub max: u32,
 }
 
-/// A process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: i32,
@@ -79,7 +75,6 @@ pub struct Holder {
 #[serde(rename_all = "camelCase")]
 pub struct RunningTimer {
     pub kind: TimerKind,
-    /// Remaining time in milliseconds.
     pub left_ms: u64,
 }
 
@@ -187,12 +182,10 @@ impl Row {
         self.peer.is_none() && is_open
     }
 
-    /// The local address as text.
     pub fn local_text(&self) -> String {
         socket::end(self.local, self.both_families)
     }
 
-    /// The peer address as text.
     pub fn peer_text(&self) -> String {
         self.peer
             .map_or_else(|| "*:*".to_owned(), |peer| socket::end(peer, false))
@@ -205,7 +198,6 @@ impl Row {
             .map_or_else(|| "-".to_owned(), |way| way.text(with_reason))
     }
 
-    /// The processes as short text.
     pub fn process_text(&self) -> String {
         let Some(first) = self.processes.first() else {
             let placeholder = match self.owner {

@@ -67,7 +67,6 @@ pub enum Why {
 }
 
 impl Why {
-    /// The reason as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unanswered => "the connection is not established yet",

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-/// The addresses of a name in the text of a hosts file.
 pub fn addresses_of(name: &str, hosts: &str) -> Vec<IpAddr> {
     let lines = hosts.lines().filter_map(|line| {
         let line = line.split('#').next()?;

@@ -83,7 +83,6 @@ pub enum Transport {
     Tcp,
 }
 
-/// The result of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {

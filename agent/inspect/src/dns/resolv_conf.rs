@@ -14,7 +14,6 @@ const MAX_ATTEMPTS: usize = 5;
 /// Kubernetes' limit of a pod's search domains.
 const MAX_SEARCH: usize = 32;
 
-/// How a pod resolves names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvConf {
     pub servers: Vec<IpAddr>,
@@ -41,7 +40,7 @@ impl Default for ResolvConf {
 }
 
 impl ResolvConf {
-    /// Reads a file. Like the C library, skips unknown lines, and queries loopback if no server is given.
+    /// Like the C library, skips unknown lines, and queries loopback if no server is given.
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
         for line in text.lines() {

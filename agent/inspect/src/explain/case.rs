@@ -1,5 +1,7 @@
 //! All data about one pod, with the queries that the rules share.
 
+mod mode;
+
 use std::time::Duration;
 
 use usher_core::{
@@ -13,7 +15,7 @@ use usher_core::{
         spec::Pod,
     },
     recipe::Version,
-    settings::{annotation, config::Config, mode::Limit, overrides::NamespaceValues},
+    settings::{annotation, config::Config, overrides::NamespaceValues},
 };
 
 use super::{
@@ -21,7 +23,6 @@ use super::{
     facts::{Container, Ended, Facts, State, non_empty},
     seen::{Process, Seen},
 };
-use crate::check::agent::limit_fix;
 
 /// The name that Istio gives its proxy. Only a container with this name marks a pod as part of an Istio mesh.
 pub(super) const ISTIO_PROXY: &str = "istio-proxy";
@@ -189,24 +190,6 @@ impl<'pod> Case<'pod> {
         span(self.seen.now_ms.saturating_sub(at_ms))
     }
 
-    /// The command that switches a capability on for the node, or what ends the limit of its modes.
-    pub(super) fn enforce(&self, key: &str) -> String {
-        match self.limit() {
-            Some(limit) => limit_fix(limit).to_owned(),
-            None => format!(
-                "kubectl annotate node {} {key}=enforce --overwrite",
-                self.node()
-            ),
-        }
-    }
-
-    /// Why an annotation of the Node would not switch a capability on.
-    pub(super) fn limit(&self) -> Option<Limit> {
-        let modes = self.seen.modes.as_ref()?;
-        let unread = modes.is_node_unread.then_some(Limit::UnknownNode);
-        modes.limit.or(unread)
-    }
-
     pub(super) fn logs(&self, container: &str) -> String {
         let (namespace, pod) = (&self.facts.namespace, &self.facts.name);
         format!("kubectl -n {namespace} logs {pod} -c {container}")
@@ -247,6 +230,12 @@ impl<'pod> Case<'pod> {
 
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 pub(super) fn names<'pod>(containers: impl IntoIterator<Item = &'pod Container>) -> Vec<&'pod str> {

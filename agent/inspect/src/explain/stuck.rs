@@ -15,7 +15,6 @@ use super::{
 pub struct Stuck {
     /// When the last app ended, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The containers that still run.
     pub containers: Vec<String>,
 }
 

@@ -22,7 +22,6 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// A text is not a supported URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     #[error("unsupported URL scheme {0}://, use http://")]

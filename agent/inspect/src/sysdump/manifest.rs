@@ -68,7 +68,6 @@ pub struct File {
     pub path: String,
     /// Origin: a command, or a file of the node.
     pub source: String,
-    /// Size in bytes.
     pub bytes: u64,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
@@ -82,7 +81,6 @@ pub struct Missing {
     pub path: String,
     /// Origin that the file would have.
     pub source: String,
-    /// Why the file is missing.
     pub why: String,
 }
 

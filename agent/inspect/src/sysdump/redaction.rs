@@ -102,7 +102,6 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// Redacts a text, such as a log.
     pub fn text<'text>(&mut self, text: &'text str) -> Cow<'text, str> {
         match secret::redact_text(text) {
             Some((clean, count)) => {

@@ -39,7 +39,6 @@ const TOKEN_PREFIXES: [&str; 13] = [
     "hvs.",
     "SG.",
 ];
-/// Minimum length of a token.
 const MIN_TOKEN: usize = 16;
 
 /// Whether a value with this name is a secret: `DB_PASSWORD`, `--api-key`, `clientSecret`; not `TOKEN_FILE`.
@@ -186,7 +185,6 @@ struct Word<'text> {
     end: &'text str,
 }
 
-/// The words of a line.
 struct Words<'text>(&'text str);
 
 impl<'text> Iterator for Words<'text> {

@@ -11,7 +11,6 @@ pub struct Table {
     pub notes: Vec<Cell>,
 }
 
-/// A text and its tone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {
     /// The unescaped text; the output escapes it.
@@ -34,7 +33,6 @@ pub enum Tone {
 }
 
 impl Table {
-    /// An empty table with these columns.
     pub fn new(columns: impl Into<Vec<&'static str>>) -> Self {
         Self {
             columns: columns.into(),

@@ -10,7 +10,6 @@ use kube::{Client, client::Body};
 use usher_client::error_chain::chain;
 use usher_core::kube_event::{ApiRequest, ApiResult};
 
-/// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the response that are read, for the error message.
 const LONGEST: usize = 64 * 1024;

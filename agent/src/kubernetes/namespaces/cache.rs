@@ -10,7 +10,7 @@ use usher_core::{metric::value::RunFile, settings::overrides::NamespaceValues};
 
 use crate::telemetry::metrics::Metrics;
 
-/// Capacity. A further Namespace replaces the least recently used one.
+/// A further Namespace replaces the least recently used one.
 const CAPACITY: usize = 1024;
 
 #[derive(Debug)]

@@ -29,14 +29,14 @@ struct Failing {
 }
 
 impl Unread {
-    /// Records a success. Returns whether the previous request for this Namespace had failed.
+    /// Returns whether the previous request for this Namespace had failed.
     pub(super) fn succeeded(&mut self, name: &str) -> bool {
         let was_failing = self.failing.remove(name).is_some();
         self.is_reported &= !self.failing.is_empty();
         was_failing
     }
 
-    /// Records a failure. Returns the number of failures in a row, and the condition to report, if any.
+    /// Returns the number of failures in a row, and the condition to report, if any.
     pub(super) fn failed(
         &mut self,
         now: Instant,

@@ -107,7 +107,6 @@ async fn plan(State(admin): State<Admin>, Path(uid): Path<String>) -> Response {
     forecast(&admin, &uid, None).await
 }
 
-/// The plan in another mode.
 async fn plan_in(
     State(admin): State<Admin>,
     Path((uid, mode)): Path<(String, String)>,

@@ -61,7 +61,11 @@ impl Loop {
             Ok(()) => self.send(News::Marked { container }),
             Err(error) => {
                 let now = self.now();
-                drop(self.holder.release(now, &container));
+                let released = self.holder.release(now, &container);
+                if let Some((exec, _held)) = released.and_then(|released| released.held) {
+                    // Otherwise the kernel releases it with the group.
+                    self.group.allow(exec).ok();
+                }
                 self.places.remove(&container);
                 self.send(News::unable(container, &chain(&error)));
             }

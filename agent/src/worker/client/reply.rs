@@ -20,9 +20,9 @@ impl Worker {
                 Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
                 _ => {}
             },
-            Reply::Answered { id, body } => {
+            Reply::Answered { id, version } => {
                 if let Some(Purpose::QueryVersion(key)) = self.jobs.done(id, Instant::now()) {
-                    self.event(Event::VersionAnswered { key, body });
+                    self.event(Event::VersionAnswered { key, version });
                 }
             }
             Reply::TrafficSampled { id, sample } => {

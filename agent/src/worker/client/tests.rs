@@ -90,12 +90,12 @@ fn release_of_ports_waits_for_a_worker() {
 fn jobs_without_a_reply_are_bounded() {
     let mut worker = Worker::absent();
     let netns = own_netns().id();
-    for _ in 0..=MAX_JOBS {
+    for _ in 0..=MAX_UNSENT {
         worker.send(netns, Purpose::Change(sandbox()), forget(), Vec::new());
     }
-    assert_eq!(worker.unsent.len(), MAX_JOBS);
+    assert_eq!(worker.unsent.len(), MAX_UNSENT);
     worker.send(netns, Purpose::Arm(sandbox()), arm(1), Vec::new());
-    assert_eq!(worker.unsent.len(), MAX_JOBS);
+    assert_eq!(worker.unsent.len(), MAX_UNSENT);
     assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
 }
 
@@ -176,7 +176,18 @@ fn probes_do_not_fail_with_a_worker() {
     let news = worker.news.pop_front();
     assert!(matches!(news, Some(News::Ended)), "{news:?}");
     assert!(worker.news.is_empty());
-    assert_eq!(worker.jobs.len(), 0);
+    assert_eq!(worker.jobs.len(true), 0);
+}
+
+/// A job that follows a failure finds the tables adopted.
+#[test]
+fn end_of_a_worker_is_reported_before_its_failed_jobs() {
+    let mut worker = Worker::absent();
+    send(&mut worker, Purpose::Arm(sandbox()), arm(1));
+    worker.ended("a test ends it");
+    let first = worker.news.pop_front();
+    assert!(matches!(first, Some(News::Ended)), "{first:?}");
+    assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
 }
 
 #[test]
@@ -191,12 +202,31 @@ fn one_pod_leaves_room_for_the_jobs_of_others() {
         let (purpose, job) = probe(port);
         worker.send(netns, purpose, job, Vec::new());
     }
-    assert_eq!(worker.jobs.len(), MAX_JOBS_OF_POD);
+    assert_eq!(worker.jobs.len(true), MAX_JOBS_OF_POD);
     worker.news.clear();
     worker.send(netns, Purpose::Arm(sandbox()), arm(1), Vec::new());
     assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
     worker.send(other, Purpose::Arm(sandbox()), arm(1), Vec::new());
     let release = Job::OpenAll { sandbox: sandbox() };
     worker.send(netns, Purpose::OpenAll(sandbox()), release, Vec::new());
-    assert_eq!(worker.jobs.len(), MAX_JOBS_OF_POD + 2);
+    assert_eq!(worker.jobs.len(false), 2);
+}
+
+/// 64 pods with 64 ports each, all of which are probed until the pods end.
+#[test]
+fn probes_of_many_pods_leave_room_for_other_jobs() {
+    let mut worker = Worker::absent();
+    let netns = |ino| NetnsId { dev: 4, ino };
+    for ino in 0..100 {
+        for port in 0..64 {
+            let (purpose, job) = probe(port);
+            worker.send(netns(ino), purpose, job, Vec::new());
+        }
+    }
+    assert_eq!(worker.jobs.len(true), MAX_JOBS + (100 - 64) * PROBES_OF_POD);
+    worker.news.clear();
+    let (purpose, job) = probe(15001);
+    worker.send(netns(100), purpose, job, Vec::new());
+    worker.send(netns(101), Purpose::Arm(sandbox()), arm(1), Vec::new());
+    assert!(worker.news.is_empty(), "{:?}", worker.news);
 }

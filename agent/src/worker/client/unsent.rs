@@ -8,7 +8,6 @@ use std::{
 use usher_core::worker::message::JobId;
 use usher_sys::{net::netns::Netns, pods::container::Init, seqpacket};
 
-/// A descriptor of a job.
 #[derive(Debug)]
 pub(crate) enum Descriptor {
     Init(Arc<Init>),

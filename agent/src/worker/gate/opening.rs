@@ -30,6 +30,10 @@ impl Gate {
         netns: &Netns,
         ports: &[u16],
     ) -> Result<(), NftError> {
+        if self.count_only {
+            // What has arrived for these ports counts.
+            self.read();
+        }
         let before = self.lane.rules.generation();
         let opened = nft::delete_elements(&self.table, ports);
         match &opened {

@@ -40,7 +40,7 @@ pub struct Injector {
 }
 
 impl Injector {
-    /// Opens the sockets. Needs `CAP_NET_RAW`.
+    /// Needs `CAP_NET_RAW`.
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         let ipv6 = match netns.raw_socket(AddressFamily::Inet6) {
             Err(netns::Error::Socket { source, .. })

@@ -29,7 +29,7 @@ const GET_INFO: libc::c_int = 64;
 const GET_ENTRIES: libc::c_int = 65;
 /// Maximum number of rules in all tables, and of their bytes.
 const RULES: usize = 20_000;
-const BYTES: usize = 8 * 1024 * 1024;
+const BYTES: usize = 2 * 1024 * 1024;
 /// Attempts to read a table that keeps changing.
 const ATTEMPTS: usize = 3;
 
@@ -45,7 +45,8 @@ pub enum Error {
 }
 
 /// An upper bound of what a packet on loopback evaluates, in the unit of
-/// [`nft::Cost`](crate::net::nft::Cost::evaluations). This thread enters the namespace. 0 without tables, `u64::MAX` for more than 20,000 rules.
+/// [`nft::Cost`](crate::net::nft::Cost::evaluations). This thread enters the namespace. 0 without tables, `u64::MAX` for more than
+/// 20,000 rules, or 2 MiB of them in one table.
 pub fn evaluations(netns: &Netns) -> Result<u64, Error> {
     let mut filter = PacketFilter::default();
     let mut rules = 0;

@@ -123,7 +123,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Binds the group. Requires a tokio runtime on the thread. Call it before the rules exist.
+    /// Requires a tokio runtime on the thread. Call it before the rules exist.
     pub fn bind(netns: &Netns, group: u16) -> Result<Self, Error> {
         let socket = netns.netlink(Protocol::Netfilter)?;
         let prepare = |source| Error::Prepare { group, source };

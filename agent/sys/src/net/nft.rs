@@ -100,7 +100,7 @@ impl NftError {
         self.is(Errno::EINVAL)
     }
 
-    fn is(&self, errno: Errno) -> bool {
+    pub fn is(&self, errno: Errno) -> bool {
         self.source.raw_os_error() == Some(errno as i32)
     }
 }

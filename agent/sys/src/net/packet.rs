@@ -191,7 +191,6 @@ impl Tap {
         option::attach(&self.socket, &[Instruction::REFUSE])
     }
 
-    /// The kernel's counters.
     pub fn statistics(&mut self) -> Result<Statistics, Error> {
         // The kernel resets its counters with each reply.
         let (accepted, dropped) = option::statistics(&self.socket).map_err(Error::Statistics)?;

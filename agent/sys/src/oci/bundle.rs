@@ -74,7 +74,7 @@ impl Bundles {
         Ok(bundles)
     }
 
-    /// Waits for changes. Cancel safe.
+    /// Cancel safe.
     ///
     /// # Errors
     /// [`Error`], which is permanent.

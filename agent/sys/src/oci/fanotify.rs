@@ -19,6 +19,7 @@
 //! A process with a lease on the program ([`F_SETLEASE`](https://man7.org/linux/man-pages/man2/F_SETLEASE.2const.html))
 //! delays that open for up to `fs.lease-break-time`, 45 s by default. With `O_NONBLOCK` it fails instead, with `EAGAIN`.
 
+mod closer;
 mod error;
 mod waiting;
 
@@ -37,7 +38,7 @@ use nix::{
 };
 
 pub(super) use self::error::{call, failed};
-use self::waiting::EVENT;
+use self::{closer::Closer, waiting::EVENT};
 pub use self::{error::Error, waiting::Waiting};
 
 /// Maximum number of events in one call. Otherwise a process that keeps executing programs could prevent its return.
@@ -70,6 +71,7 @@ pub struct Group {
     access: Access,
     /// The events carry the errors of denied execs.
     has_fd_errors: bool,
+    closer: Closer,
 }
 
 impl Group {
@@ -118,6 +120,7 @@ impl Group {
             fanotify: Arc::new(Fanotify::init(flags, event)?),
             access,
             has_fd_errors,
+            closer: Closer::default(),
         })
     }
 
@@ -138,7 +141,7 @@ impl Group {
         }
     }
 
-    /// Removes all marks. Waiting execs keep waiting.
+    /// Waiting execs keep waiting.
     pub fn unmark_all(&self) -> Result<(), Error> {
         for kind in [Mark::FileSystem, Mark::Mount, Mark::Directory] {
             let flags = MarkFlags::FAN_MARK_FLUSH | kind.flag();
@@ -195,7 +198,12 @@ impl Group {
     /// # Errors
     /// [`Error::Call`]. An operation whose process was killed in the meantime is no error.
     pub fn allow(&self, mut waiting: Waiting) -> Result<(), Error> {
-        waiting.answer().map_err(|errno| call("write", errno))
+        let file = waiting.answer().map_err(|errno| call("write", errno))?;
+        // The other files are the runtime's, on a tmpfs.
+        if let Some(program) = file.filter(|_| self.access == Access::Exec) {
+            self.closer.close(program);
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,9 @@ mod error;
 mod init;
 mod look;
 mod member;
+mod mounts;
 mod pace;
+mod turns;
 
 use std::{
     future::Future,
@@ -27,12 +29,12 @@ use usher_core::{
     pod::{container_change::ContainerChange, exit_status::ExitStatus},
 };
 
-use self::pace::Looks;
 pub use self::{
     error::Error,
     look::{Look, look},
     member::named_process,
 };
+use self::{mounts::Mounts, pace::Looks};
 use crate::{
     net::netns::{self, Netns},
     pods::{
@@ -231,33 +233,42 @@ impl Container {
     /// The container's name; None if its complete mounts do not contain the name, as in a sandbox.
     async fn name(&self, pid: Pid) -> Result<Option<String>, Error> {
         let mut looks = Looks::default();
+        let mut mounts = Mounts::default();
         let mut complete = 0;
         // During the change of the root, one read may return neither the old mounts nor the new ones, but not two
         // consecutive reads.
         while complete < 2 && looks.passed < NAMING {
-            let mounts = self.proc.own_mountinfo(pid);
-            let Some(mounts) = mounts.map_err(|source| self.unreadable(source))? else {
+            let judged = mounts.judge(&self.proc, pid, |mounts| {
+                let name = self.name_in(mounts);
+                let is_complete = name.is_none() && self.is_complete(pid, mounts);
+                (name, is_complete)
+            });
+            let judged = judged.await.map_err(|source| self.unreadable(source))?;
+            let Some((name, is_complete)) = judged else {
                 break;
             };
-            if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
-                return Ok(Some(name.to_owned()));
+            if name.is_some() {
+                return Ok(name);
             }
-            if self.is_complete(pid, &mounts) {
-                complete += 1;
-            }
+            complete += usize::from(is_complete);
             looks.wait().await;
         }
         Ok(None)
     }
 
+    fn name_in(&self, mounts: &str) -> Option<String> {
+        mountinfo::container_name(mounts, &self.key.pod).map(str::to_owned)
+    }
+
     /// Continues the search for the name, because the mounts of some runtimes look complete too early.
     async fn name_late(&self, pid: Pid) -> Option<String> {
+        let mut mounts = Mounts::default();
         for ms in LATE_MS {
             sleep(Duration::from_millis(ms)).await;
+            let name = mounts.judge(&self.proc, pid, |mounts| self.name_in(mounts));
             // A process that is no longer readable is exiting.
-            let mounts = self.proc.own_mountinfo(pid).ok()??;
-            if let Some(name) = mountinfo::container_name(&mounts, &self.key.pod) {
-                return Some(name.to_owned());
+            if let Some(name) = name.await.ok()?? {
+                return Some(name);
             }
         }
         None

@@ -26,8 +26,7 @@ use usher_core::{
 };
 
 const ENVIRONMENT_MAX: usize = 256 * 1024;
-/// Limit of a file: about 25,000 mounts. A container that may mount can have 100,000 (`fs.mount-max`) of 30 kB each,
-/// but the mounts of its runtime come first.
+/// Limit of a file: about 25,000 mounts of a node.
 const TEXT_MAX: u64 = 8 * 1024 * 1024;
 /// Initial buffer, which most files fit in. Without it reads would start at 32 bytes.
 const TEXT_AS_A_RULE: usize = 2048;
@@ -54,7 +53,6 @@ impl ProcRoot {
         Self(path.into())
     }
 
-    /// Path of a file of a process.
     pub fn path(&self, pid: Pid, file: &str) -> PathBuf {
         self.0.join(pid.to_string()).join(file)
     }
@@ -181,16 +179,17 @@ impl ProcRoot {
     }
 
     fn read(&self, path: &Path) -> Result<Option<String>, Error> {
+        self.read_at_most(path, TEXT_MAX)
+    }
+
+    fn read_at_most(&self, path: &Path, limit: u64) -> Result<Option<String>, Error> {
         let read = || {
             let mut bytes = Vec::with_capacity(TEXT_AS_A_RULE);
-            File::open(path)?.take(TEXT_MAX).read_to_end(&mut bytes)?;
+            File::open(path)?.take(limit).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         match read() {
-            // Mount points can contain any bytes. A long text is copied only if it is not UTF-8.
-            Ok(bytes) => Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-                String::from_utf8_lossy(error.as_bytes()).into_owned()
-            }))),
+            Ok(bytes) => Ok(Some(lossy(bytes))),
             Err(source) if ended(&source) => Ok(None),
             Err(source) => Err(Error::Read {
                 path: path.to_owned(),
@@ -198,6 +197,20 @@ impl ProcRoot {
             }),
         }
     }
+}
+
+/// Mount points can contain any bytes. Each invalid byte becomes another one, so that the length shows whether a limit was
+/// reached.
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        let chunks = error.as_bytes().utf8_chunks();
+        let parts = chunks.flat_map(|chunk| {
+            // An invalid sequence has up to three bytes.
+            let replaced = "???".get(..chunk.invalid().len());
+            [chunk.valid(), replaced.unwrap_or_default()]
+        });
+        parts.collect()
+    })
 }
 
 fn bytes(process: &Process, file: &str) -> Result<Vec<u8>, ProcError> {

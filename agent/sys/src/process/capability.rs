@@ -11,8 +11,6 @@ pub enum Needed {
     SysAdmin,
     /// `CAP_SYS_PTRACE`: `/proc` of other users' processes.
     SysPtrace,
-    /// `CAP_DAC_READ_SEARCH`: files that only their owner may read.
-    DacReadSearch,
     /// `CAP_NET_ADMIN`: nftables, nflog and nfqueue.
     NetAdmin,
     /// `CAP_NET_RAW`: raw and packet sockets.
@@ -85,7 +83,6 @@ impl Needed {
         match self {
             Self::SysAdmin => Capability::CAP_SYS_ADMIN,
             Self::SysPtrace => Capability::CAP_SYS_PTRACE,
-            Self::DacReadSearch => Capability::CAP_DAC_READ_SEARCH,
             Self::NetAdmin => Capability::CAP_NET_ADMIN,
             Self::NetRaw => Capability::CAP_NET_RAW,
             Self::Kill => Capability::CAP_KILL,

@@ -32,7 +32,6 @@ pub struct Launch {
     pub variables: Vec<(&'static str, String)>,
 }
 
-/// A child process that runs.
 #[derive(Debug)]
 pub struct ChildProcess {
     process: Child,
@@ -60,7 +59,6 @@ impl Launch {
 }
 
 impl ChildProcess {
-    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }

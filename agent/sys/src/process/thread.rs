@@ -21,7 +21,6 @@ const THREAD_CLOCK: libc::clockid_t = 2 | 4;
 pub struct Thread(Pid);
 
 impl Thread {
-    /// The calling thread.
     pub fn current() -> Self {
         Self(gettid())
     }

@@ -46,7 +46,6 @@ impl Watchdog {
         self.set(after.max(Duration::from_nanos(1)))
     }
 
-    /// Disarms the timer.
     pub fn disarm(&mut self) -> Result<(), Error> {
         self.set(Duration::ZERO)
     }

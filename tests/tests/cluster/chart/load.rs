@@ -86,13 +86,14 @@ fn make(cluster: &Cluster, namespace: &str, like: Like, enough: &AtomicBool) -> 
     let (mut made, mut done, began) = (0, 0, Instant::now());
     let seconds = env::var(LASTING).map_or(SHORT, |text| text.parse().unwrap());
     let lasts = Duration::from_secs(seconds);
-    while began.elapsed() < lasts || !enough.load(Ordering::Relaxed) {
+    let goes_on = || began.elapsed() < lasts || !enough.load(Ordering::Relaxed);
+    while goes_on() {
         let object = object(&format!("job-{made}"), namespace, like);
         write!(stdin, "{object}\n---\n").unwrap();
         made += 1;
         // Not a wait for a condition: it sets the pace of the load.
         thread::sleep((EVERY * made).saturating_sub(began.elapsed()));
-        while made > done + AT_ONCE {
+        while made > done + AT_ONCE && goes_on() {
             done = complete(cluster, namespace);
         }
     }

@@ -148,7 +148,8 @@ impl<'lab> User<'lab> {
         let mut variables = String::new();
         let mut wrong = Vec::new();
         for block in blocks(page) {
-            self.observe();
+            // As after the installation.
+            self.lab.annotate_node("usher.dev/mode-");
             for shown in &block.commands {
                 if is_exception(&shown.command) {
                     continue;
@@ -206,20 +207,6 @@ impl<'lab> User<'lab> {
             is_shown(&last).then_some(())
         });
         shown.ok_or_else(|| format!("expected {expected:#?}\n  printed {}", last.stdout))
-    }
-
-    /// As after the installation: without annotations of the node.
-    fn observe(&self) {
-        let node = self.lab.cluster.node_name();
-        let args = [
-            "annotate",
-            "node",
-            node,
-            "usher.dev/mode-",
-            "usher.dev/quit-",
-            "usher.dev/hold-",
-        ];
-        self.lab.cluster.kubectl(&args).unwrap();
     }
 }
 

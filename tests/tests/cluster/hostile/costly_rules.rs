@@ -151,7 +151,8 @@ struct Created<'lab> {
 impl<'lab> Created<'lab> {
     fn new(lab: &'lab Lab, namespace: &str, name: &str) -> Self {
         static PODS: AtomicU32 = AtomicU32::new(0);
-        let number = PODS.fetch_add(1, Ordering::Relaxed);
+        // Differs from that of an earlier run, which may have failed.
+        let number = std::process::id() % 9_000 * 10 + PODS.fetch_add(1, Ordering::Relaxed);
         let lasts = [7_200_000, 7_300_000].map(|ms| format!("{}ms", ms + number));
         let mut app = app_container("app", &["--run-for", &lasts[0], "--term-code", "0"]);
         app["securityContext"] = json!({ "capabilities": { "add": ["NET_ADMIN"] } });

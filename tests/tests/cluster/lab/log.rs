@@ -24,6 +24,11 @@ impl Line {
 impl Lab {
     /// The agents' log, in order. It may shrink: the kubelet removes the logs of old pods.
     pub(crate) fn log(&self) -> Vec<Line> {
+        self.log_with("")
+    }
+
+    /// The lines with this text. Parses no others, because tests read the whole log again and again.
+    fn log_with(&self, text: &str) -> Vec<Line> {
         let root = self.cluster.node_root().expect("the node is up");
         let pods = fs::read_dir(root.join("var/log/pods")).unwrap();
         let mut files: Vec<PathBuf> = pods
@@ -46,7 +51,10 @@ impl Lab {
             .iter()
             .filter_map(|file| fs::read_to_string(file).ok());
         let mut lines: Vec<Line> = texts
-            .flat_map(|text| text.lines().filter_map(line).collect::<Vec<_>>())
+            .flat_map(|file| {
+                let found = file.lines().filter(|line| line.contains(text));
+                found.filter_map(line).collect::<Vec<_>>()
+            })
             .collect();
         lines.sort_by_cached_key(Line::at);
         lines
@@ -81,7 +89,7 @@ impl Lab {
 
     fn decided_about(&self, namespace: &str, connections: bool) -> Vec<Line> {
         let prefix = format!("{namespace}/");
-        let mut lines = self.log();
+        let mut lines = self.log_with(&prefix);
         lines.retain(|line| {
             let about_connections = line.text("decision").contains("hold");
             line.text("pod").starts_with(&prefix) && about_connections == connections

@@ -10,7 +10,6 @@ pub(super) struct Bounds {
     pub(super) duration: Duration,
 }
 
-/// Why a capture ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     Count,

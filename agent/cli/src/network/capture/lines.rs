@@ -28,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// Adds a line. Unlike a file, lines have no size limit.
+    /// Unlike a file, lines have no size limit.
     pub(super) fn put(&mut self, packet: &Packet<'_>, interface: Option<&Interface>) -> bool {
         let name = match interface {
             Some(interface) => clean(&interface.name).into_owned(),

@@ -23,7 +23,6 @@ use crate::{
 /// Time for a sidecar to close a connection that its destination does not accept.
 const REACTION: Duration = Duration::from_secs(1);
 
-/// The pod that connects.
 #[derive(Debug)]
 pub(super) struct Pod<'a> {
     pub(super) node: &'a Node,

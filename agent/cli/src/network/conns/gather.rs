@@ -25,7 +25,6 @@ use crate::{
     failure::Failure,
 };
 
-/// The details to request for each socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     /// Only the details that the kernel always reports.
@@ -34,7 +33,6 @@ pub(super) enum Detail {
     Full,
 }
 
-/// The sockets that were read, and the gaps.
 #[derive(Default)]
 struct Seen {
     sockets: Vec<Socket>,

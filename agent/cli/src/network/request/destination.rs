@@ -96,7 +96,6 @@ impl Destination {
         format!("no listener on {at} in {pod}; {}", self.others())
     }
 
-    /// The error after the timeout.
     pub(super) fn timeout_text(&self, timeout: Duration) -> String {
         let owners = self.listeners.get(&self.port);
         let owners = owners.filter(|owners| !owners.is_empty());

@@ -13,7 +13,6 @@ use super::output::Output;
 /// Size of one read.
 const CHUNK: usize = 64 * 1024;
 
-/// How a response ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     Whole,
@@ -32,7 +31,6 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// An error of standard output.
     pub(super) fn from_output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::ReaderClosed,

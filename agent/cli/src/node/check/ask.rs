@@ -44,7 +44,6 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// The facts about the node's pods.
     pub(super) fn cluster(&self, version: Option<String>) -> Option<cluster::Found> {
         let (pods, config) = self.list.as_ref()?;
         Some(cluster::Found::of(pods, &config.recipes, version))
@@ -171,6 +170,7 @@ async fn of(
         modes: vec![
             mode("quit", &status.modes.quit, status.modes.quit_for_ms),
             mode("hold", &status.modes.hold, status.modes.hold_for_ms),
+            mode("linger", &status.modes.linger, status.modes.linger_for_ms),
         ],
         limit: status.modes.limit,
         listed: status.kubelet.listed_ms_ago.map(Duration::from_millis),

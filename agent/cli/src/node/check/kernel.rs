@@ -76,7 +76,6 @@ fn network() -> Result<Network, String> {
     })
 }
 
-/// The privileges of this process.
 pub(super) fn privileges(node: &Node) -> capability::Found {
     capability::Found {
         uid: geteuid().as_raw(),

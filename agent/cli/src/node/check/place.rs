@@ -163,7 +163,6 @@ pub(super) fn network(
     })
 }
 
-/// The names of the entries of a directory.
 fn names(dir: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries

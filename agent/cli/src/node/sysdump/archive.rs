@@ -2,7 +2,7 @@
 //! time and no host name.
 
 use std::{
-    fs::DirBuilder,
+    fs::{self, DirBuilder},
     io::{self, Write},
     os::unix::fs::DirBuilderExt,
     path::Path,
@@ -59,7 +59,19 @@ pub(super) fn write_directory<'file>(
 ) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(DIRECTORY_MODE).create(folder)?;
-    builder.recursive(true);
+    let written = write_files(folder, builder.recursive(true), files);
+    if written.is_err() {
+        // An incomplete directory would prevent the next attempt. It did not exist before.
+        drop(fs::remove_dir_all(folder));
+    }
+    written
+}
+
+fn write_files<'file>(
+    folder: &Path,
+    builder: &DirBuilder,
+    files: impl Iterator<Item = &'file File>,
+) -> io::Result<()> {
     for file in files {
         let path = folder.join(&file.path);
         if let Some(parent) = path.parent() {
@@ -101,5 +113,24 @@ mod tests {
             })
             .collect();
         assert_eq!(paths, ["manifest.json".to_owned(), long]);
+    }
+
+    #[test]
+    fn incomplete_directory_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("sysdump");
+        let file = |path: &str, content: &str| File {
+            path: path.to_owned(),
+            content: content.as_bytes().to_vec(),
+        };
+        // The second file of a path cannot be created.
+        let files = [file("pods/a", "one"), file("pods/a", "two")];
+        let error = write_directory(&folder, files.iter()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(!folder.exists());
+        write_directory(&folder, files[..1].iter()).unwrap();
+        // A directory that existed before stays.
+        write_directory(&folder, files.iter()).unwrap_err();
+        assert_eq!(fs::read(folder.join("pods/a")).unwrap(), b"one");
     }
 }

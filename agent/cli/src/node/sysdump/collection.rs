@@ -166,7 +166,6 @@ impl Collection {
         paths.find(is_free).unwrap_or_default()
     }
 
-    /// Records why a file is missing.
     pub(super) fn missing(&mut self, path: String, source: String, why: &str) {
         // The reason may quote an app or a server.
         let why = Redaction::new(&self.reads).text(why).into_owned();
@@ -175,7 +174,6 @@ impl Collection {
             .push(manifest::Missing { path, source, why });
     }
 
-    /// Whether the timeout has not expired yet.
     pub(super) fn has_time(&mut self) -> bool {
         let has_time = Instant::now() < self.end;
         self.is_cut |= !has_time;

@@ -74,7 +74,6 @@ fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-/// Collects the reports about the node.
 async fn node(source: &DataSource, collection: &mut Collection) {
     let from = source.origin();
     // Boxed: each report is a large future, and all of them would be part of this one.

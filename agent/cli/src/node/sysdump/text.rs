@@ -26,7 +26,6 @@ const MAX_FILES: usize = 64;
 const CONF_EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
 const CNI_LOGS: [&str; 2] = ["cni.log", "cni.log.1"];
 
-/// The kernel version and the cgroup mounts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Kernel {

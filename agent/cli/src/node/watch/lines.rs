@@ -12,7 +12,6 @@ use crate::{data_source::Client, failure::Failure};
 /// A longer line is invalid.
 const LONGEST: usize = 1024 * 1024;
 
-/// The source of lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
     from: From,
@@ -58,7 +57,7 @@ impl Lines {
         self.history = entries.into();
     }
 
-    /// The next line. It is cancel safe: a dropped future loses no line.
+    /// Cancel safe: a dropped future loses no line.
     pub(crate) async fn next(&mut self) -> Result<WatchLine, Failure> {
         loop {
             if let Some(entry) = self.history.pop_front() {

@@ -32,7 +32,7 @@ const MAX_PROCESSES: usize = 256;
 const MAX_TEXT: u64 = 64 * 1024;
 const MAX_SOCKETS: usize = 4096;
 
-/// Inspects a pod. The result is empty for a pod without a process.
+/// The result is empty for a pod without a process.
 pub(super) fn inspect(node: &Node, target: Option<&Target>, gaps: &mut Vec<String>) -> Seen {
     let Some(target) = target else {
         return Seen {

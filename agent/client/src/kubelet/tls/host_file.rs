@@ -26,7 +26,7 @@ use crate::error_chain::chain;
 
 /// The path in the default of the kubelet's `--cert-dir`.
 pub const HOST_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet.crt";
-/// Limit. No certificate chain is longer.
+/// No certificate chain is longer.
 const LIMIT: u64 = 64 * 1024;
 
 type Certificates = io::Result<Vec<CertificateDer<'static>>>;
@@ -56,7 +56,7 @@ impl HostFile {
         Ok(Self { requests })
     }
 
-    /// Reads the certificates. Blocks during the read.
+    /// Blocks during the read.
     pub(super) fn read(&self) -> Certificates {
         let ended = || io::Error::other("the thread that reads it has ended");
         let (reply, read) = mpsc::channel();

@@ -6,13 +6,12 @@ use crate::cni::json_span::Shape;
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Error {
-    /// It is longer than [`super::MAX_LENGTH`].
     #[error("{length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     TooLong { length: usize },
     #[error("with usher's entry {length} bytes long, more than {longest}", longest = super::MAX_LENGTH)]
     #[strum(to_string = "too-long")]
     Grown { length: usize },
-    /// It is not JSON; the source has line and column.
+    /// The source has line and column.
     #[error("not JSON")]
     Json(#[source] serde_json::Error),
     #[error("{place} is {found}, not {wanted}")]
@@ -29,7 +28,6 @@ pub enum Error {
     /// A list in a file for one plugin, in which the runtimes ignore `plugins`.
     #[error("a list in a file that is not called .conflist")]
     ListInConf,
-    /// A version of the CNI specification that `usher-cni` does not support.
     #[error("{place} is {version:?}, a version that usher-cni does not know")]
     Version { place: String, version: String },
     #[error("no plugin but usher's own")]

@@ -16,13 +16,11 @@ use crate::{
     cni::json_span::{self, Member, Shape},
 };
 
-/// Where the agent listens.
 pub const DEFAULT_SOCKET: &str = "/run/usher/cni.sock";
 /// The plugin's log of errors.
 pub const DEFAULT_LOG_FILE: &str = "/run/usher/cni.log";
 /// How long a pod waits for the agent.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
-/// The longest timeout.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The configuration of one call.

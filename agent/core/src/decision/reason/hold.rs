@@ -107,6 +107,10 @@ pub(super) fn armed(
         .iter()
         .map(|(sidecar, port)| format!("{sidecar} :{port}"))
         .collect();
+    // A long list of ports is cut in the timeline.
+    if let Some(text) = omitted_ports_text(omitted_ports) {
+        write!(out, "{text}; ")?;
+    }
     write!(
         out,
         "connections to {} are held, for at most {}",
@@ -120,16 +124,13 @@ pub(super) fn armed(
     if without_dns {
         out.write_str("; DNS queries are not: the node's kernel has neither queue nor NFQUEUE")?;
     }
-    match omitted_ports_text(omitted_ports) {
-        Some(text) => write!(out, "; {text}"),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The held ports beyond the limit of a pod, if there are any.
 pub(crate) fn omitted_ports_text(ports: usize) -> Option<String> {
     (ports > 0).then(|| {
-        format!("{ports} more ports are not held, because usher holds at most {MAX_HELD_PORTS} ports of a pod")
+        format!("{ports} ports are not held, because usher holds at most {MAX_HELD_PORTS} ports of a pod")
     })
 }
 

@@ -290,7 +290,6 @@ impl Engine {
         Some(wanted)
     }
 
-    /// Whether connections of a pod are to be held.
     fn is_hold_wanted(&mut self, view: &PodView) -> bool {
         let review = self.hold_review(view.now, &view.uid, Some(view));
         review.is_some_and(|(review, _hold)| {

@@ -2,6 +2,7 @@
 
 use crate::{
     base::time::Timestamp,
+    decision::WaitReason,
     engine::{action::Action, kubelet_poll::KubeletPoll},
     pod::{
         completion::{self, Progress},
@@ -17,7 +18,11 @@ pub(in crate::engine) fn has_ended(view: &PodView) -> bool {
     view.modes.quit != Mode::Off
         && view.spec.deleting
         && view.last_app_end.is_some()
-        && matches!(view.progress, Progress::Unfinished(_))
+        && matches!(
+            view.progress,
+            // The second one: a later run may have ended before its name was known.
+            Progress::Unfinished(_) | Progress::AskKubelet(WaitReason::StatusUnknown { .. })
+        )
         && (view.plan.not_ours.is_none() || view.never_finishes())
 }
 

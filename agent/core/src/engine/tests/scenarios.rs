@@ -237,7 +237,7 @@ fn version_is_queried_again_after_a_restart() {
     stage.start(PROXY, "j");
     let no_answer = Event::VersionAnswered {
         key: key("i"),
-        body: None,
+        version: None,
     };
     stage.send(no_answer);
     stage.pass(Duration::from_secs(1));

@@ -11,6 +11,7 @@ mod quitting;
 mod reported;
 mod scenario;
 mod spoiling;
+mod unknown_code;
 mod waiting;
 mod whole_pod;
 

@@ -10,9 +10,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// The changes that a table needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diff {
-    /// Wanted parts that do not exist.
     pub missing: Vec<Piece>,
-    /// Existing parts that are not wanted.
     pub surplus: Vec<Piece>,
 }
 
@@ -23,7 +21,6 @@ impl Diff {
     }
 }
 
-/// A part of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// A set, regardless of its elements.

@@ -8,8 +8,6 @@ use super::{
 };
 
 impl Ruleset {
-    /// The table of a pod.
-    ///
     /// Ports are sorted and unique, each with its longest timeout, so that the order of the input does not matter.
     pub fn of(wanted: &Wanted) -> Self {
         let held_ports = held_ports(&wanted.ports);

@@ -117,12 +117,10 @@ impl Copies {
         }
     }
 
-    /// How many are kept.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

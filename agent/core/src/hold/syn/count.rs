@@ -7,7 +7,6 @@ use std::{
 
 use super::Connection;
 
-/// Limit of the remembered connections.
 const MOST_REMEMBERED: usize = 4096;
 
 /// A number of connections. It remembers a hash of each, an eighth of the memory, so that a connection that is counted

@@ -86,7 +86,6 @@ impl CopyStore {
         taken
     }
 
-    /// How many copies of a sandbox are kept.
     pub fn len(&self, sandbox: &SandboxId) -> usize {
         self.sandboxes.get(sandbox).map_or(0, Copies::len)
     }

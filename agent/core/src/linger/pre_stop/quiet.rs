@@ -20,10 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// The first sample, before the end of the floor. One interval more than the silence: a sample takes time.
 const HEAD_START: Duration = Duration::from_millis(2500);
 
-/// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A sample is due.
     Sample,
     WaitUntil(Timestamp),
     /// The reply to the sample decides.

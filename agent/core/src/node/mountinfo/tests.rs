@@ -50,6 +50,17 @@ fn short_lines_are_no_answer() {
 }
 
 #[test]
+fn mount_of_the_root() {
+    for numbers in ["22 1", "700 600"] {
+        let line = format!("{numbers} 254:0 /var/a\\040b / rw,relatime");
+        assert_eq!(root(&line), Some(["254:0", "/var/a\\040b"]));
+    }
+    for line in ["", "22 1 254:0 /", "22 1 254:0 / /dev rw"] {
+        assert_eq!(root(line), None, "{line}");
+    }
+}
+
+#[test]
 fn mount_points() {
     let text = "1 0 0:1 / /run/k8s.io/abc/rootfs rw - overlay overlay rw\n";
     assert!(has_mount_point_with(text, "abc"));
@@ -133,8 +144,17 @@ fn where_a_lookup_may_wait() {
             format!("{root}{over}{below}{beside}{other}"),
         ] {
             assert_eq!(points(&text), ["4 /ab"], "{kind}");
+            let may_block = |path: &str| may_block(&text, Path::new(path));
+            for path in ["/a", "/a/b", "/a/b/program (deleted)"] {
+                assert!(may_block(path), "{kind}: {path}");
+            }
+            for path in ["/", "/ab/program", "/memfd:runc:/a"] {
+                assert!(!may_block(path), "{kind}: {path}");
+            }
         }
         let root = line(1, "/", kind);
+        // A container with such a root cannot be marked.
+        assert!(!may_block(&root, Path::new("/program")), "{kind}");
         assert!(points(&format!("{root}{beside}")).is_empty(), "{kind}");
     }
     for kind in LOCAL {
@@ -252,6 +272,7 @@ proptest! {
         for text in [text, any] {
             let _found = executable(&text);
             let _found = propagates(&text, Path::new("/a"));
+            let _found = (root(&text), may_block(&text, Path::new("/a")));
         }
     }
 }

@@ -17,7 +17,6 @@ use crate::{
 /// Limit of the ended runs without a name. A later status may name them.
 const UNNAMED_KEPT: usize = 8;
 
-/// The runs of one pod's containers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs {
     /// Boxed: a node of the tree has room for eleven runs, and a pod has few.
@@ -218,10 +217,16 @@ impl Runs {
         runs
     }
 
-    /// Whether a run ended before its container's name was known.
+    /// Whether a run ended before its container's name was known. `order`: only a run that began after this one.
+    pub(crate) fn has_unnamed_end_since(&self, order: Option<u64>) -> bool {
+        self.iter().any(|(id, run)| {
+            let is_later = order.is_none_or(|order| run.order > order);
+            is_later && !run.lives() && self.name_of(id, run).is_none()
+        })
+    }
+
     pub(crate) fn has_unnamed_end(&self) -> bool {
-        self.iter()
-            .any(|(id, run)| !run.lives() && self.name_of(id, run).is_none())
+        self.has_unnamed_end_since(None)
     }
 
     /// The number of runs from the order `begun` on that ended with 0 or an unknown code before their container's

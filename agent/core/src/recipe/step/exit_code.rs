@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// The exit code of a sidecar after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExitCode {
     /// It was measured, or follows from the program's source.

@@ -165,7 +165,6 @@ impl Lines {
         known(self.sections.get(section)?.get(key))
     }
 
-    /// The position of a recipe.
     pub(super) fn of_recipe(&self, at: usize) -> Option<Location> {
         known(self.recipes.get(at))
     }

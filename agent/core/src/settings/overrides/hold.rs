@@ -16,7 +16,6 @@ impl From<bool> for HoldKind {
     }
 }
 
-/// Parses the value of an annotation or label.
 pub(super) fn read(text: &str) -> Option<HoldKind> {
     match text {
         "connect" | "true" => Some(HoldKind::Connect),

@@ -19,7 +19,6 @@ pub enum LingerKind {
     For(Duration),
 }
 
-/// Parses the value of an annotation or label.
 pub(super) fn read(text: &str) -> Option<LingerKind> {
     match text {
         "true" => Some(LingerKind::UntilAppsEnd),

@@ -7,7 +7,7 @@ use crate::pod::spec::is_container_name;
 /// Limit of the ports that a pod declares.
 const PORTS: usize = 16;
 
-/// Parses a list. One invalid entry makes the whole list invalid.
+/// One invalid entry makes the whole list invalid.
 pub(super) fn read(text: &str) -> Option<BTreeMap<String, Vec<u16>>> {
     let entries = text.split(',').map(str::trim);
     let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).collect();

@@ -10,7 +10,7 @@ pub enum PreStop {
     Auto,
 }
 
-/// Parses the value of an annotation or label. `false` is valid, and means no delay.
+/// `false` is valid, and means no delay.
 #[expect(clippy::option_option, reason = "an invalid value is the third case")]
 pub(super) fn read(text: &str) -> Option<Option<PreStop>> {
     match text {

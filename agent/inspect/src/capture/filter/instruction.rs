@@ -79,7 +79,6 @@ impl Program {
         self.put(RETURN, length);
     }
 
-    /// Rejects the packet.
     pub(super) fn reject(&mut self) {
         self.put(RETURN, 0);
     }

@@ -22,6 +22,7 @@ pub(super) fn agent(more: &str) -> agent::Found {
             modes: vec![
                 ("quit", Mode::Enforce, Some(Duration::from_secs(60))),
                 ("hold", Mode::Enforce, None),
+                ("linger", Mode::Off, None),
             ],
             listed: Some(Duration::from_secs(20)),
             node: agent::Watch::Alive(Some(Duration::from_secs(3))),
@@ -44,7 +45,7 @@ fn healthy_agent() {
     );
     assert_eq!(
         of(&checks, "agent-modes").saw,
-        "quit: enforce for 1m, hold: enforce"
+        "quit: enforce for 1m, hold: enforce, linger: off"
     );
 }
 

@@ -71,7 +71,6 @@ pub struct Status {
     pub restarts: u64,
 }
 
-/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// With the reason, a word or empty.

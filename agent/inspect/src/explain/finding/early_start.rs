@@ -13,6 +13,7 @@ use usher_core::{
 use super::{Finding, Id, own_hold};
 use crate::explain::{
     Case,
+    case::sentence,
     date::clock,
     facts::{Container, Ended},
 };
@@ -166,10 +167,11 @@ fn advise(case: &Case<'_>, finding: Finding) -> Finding {
             "Hold the start of the app too, not only its connections.",
             Case::template_annotation(annotation::HOLD, "start"),
         ),
-        _ => finding.fix(
-            "Enable usher to hold the app's connections on this node until the proxy is ready.",
-            case.enforce(annotation::HOLD),
-        ),
+        _ => {
+            let action = "hold the app's connections on this node until the proxy is ready";
+            let (remedy, how) = case.enable(action, annotation::HOLD);
+            finding.fix(sentence(&remedy), how)
+        }
     }
 }
 

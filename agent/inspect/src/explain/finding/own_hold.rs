@@ -62,12 +62,13 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
                 format!("{} comes after {apps}", proxy.place),
             )
             .because_of(held);
-        return Some(match held {
-            Some(_) => finding.fix("Put the proxy first in the pod.", ""),
-            None => finding.fix(
-                "Put the proxy first in the pod, or enable usher to hold the app's connections in any order.",
-                case.enforce(annotation::HOLD),
-            ),
+        return Some(match held.is_some() || case.enforces_hold() {
+            true => finding.fix("Put the proxy first in the pod.", ""),
+            false => {
+                let action = "hold the app's connections in any order";
+                let (remedy, how) = case.enable(action, annotation::HOLD);
+                finding.fix(format!("Put the proxy first in the pod, or {remedy}."), how)
+            }
         });
     }
     let (source, says) = wanted?;

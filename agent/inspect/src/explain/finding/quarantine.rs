@@ -5,7 +5,6 @@ use usher_core::decision::timeline::Detail;
 use super::{Finding, Id};
 use crate::explain::Case;
 
-/// The longest quarantine.
 const LONGEST_MS: u64 = 3_600_000;
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {

@@ -21,7 +21,6 @@ use crate::net::netlink::{Socket, attribute::find, message::Message};
 /// Maximum number of listed chains; a mesh has about twelve.
 const CHAINS: usize = 512;
 
-/// A chain of a foreign table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignChain {
     /// The family of its table: `ip`, `ip6`, `inet`, ...
@@ -78,7 +77,6 @@ pub enum HookPoint {
     Unknown,
 }
 
-/// Foreign tables of a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForeignTables {
     /// Chains, by family, table and name.
@@ -95,7 +93,7 @@ struct Collector {
     omitted: usize,
 }
 
-/// Lists foreign chains. A kernel without nftables has none.
+/// Empty on a kernel without nftables.
 pub fn foreign_tables(socket: &Socket) -> Result<ForeignTables, NftError> {
     let mut found = Collector::default();
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {

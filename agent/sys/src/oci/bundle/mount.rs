@@ -38,7 +38,7 @@ impl Changes {
         readiness::register_for(OwnedFd::from(mounts), Interest::PRIORITY).map(Self)
     }
 
-    /// Waits for a change. Cancel safe.
+    /// Cancel safe.
     pub(super) async fn next(&self) -> io::Result<()> {
         self.0.ready(Interest::PRIORITY).await?.clear_ready();
         Ok(())

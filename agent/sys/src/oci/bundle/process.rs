@@ -17,14 +17,18 @@ use super::mount;
 use crate::pods::proc::ProcRoot;
 
 /// Whether a process executes a file on its own mounts. The runtime's process that becomes the container's process does
-/// not: it executes a copy in memory, or a file of the host.
+/// not: it executes a copy in memory, or a file of the host. True without an open if the file may be on a server, which
+/// the pod's owner could stop.
 ///
 /// # Errors
 /// Those of `/proc`, including those for a process that has exited.
 pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
-    let program = mount::of_file(open(&proc.path(pid, "exe"))?)?;
-    let program = program.to_string();
+    let program = proc.path(pid, "exe");
     let mounts = mounts(proc, pid)?;
+    if mountinfo::may_block(&mounts, &fs::read_link(&program)?) {
+        return Ok(true);
+    }
+    let program = mount::of_file(open(&program)?)?.to_string();
     let mut numbers = mounts.lines().filter_map(|line| line.split(' ').next());
     Ok(numbers.any(|number| number == program))
 }
@@ -35,10 +39,15 @@ pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
 /// # Errors
 /// Those of `/proc`, including those for a process that has exited.
 pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
-    let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
     let mounts = mounts(proc, pid)?;
-    let all = mountinfo::executable(&mounts).into_iter();
+    let all = mountinfo::executable(&mounts);
+    if all.is_empty() {
+        // Also with a root that may block an open.
+        return Ok(Vec::new());
+    }
+    let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
     Ok(all
+        .into_iter()
         .filter_map(|(number, path)| {
             let fd = below(&root, &path)?;
             (mount::of_file(&fd).ok()? == number).then_some(fd)
@@ -96,4 +105,30 @@ pub fn visible(dir: &Path) -> Result<(), String> {
 fn there(dir: &Path) -> PathBuf {
     let found = dir.ancestors().find_map(|path| path.canonicalize().ok());
     found.unwrap_or_else(|| PathBuf::from("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::{ProcRoot, started};
+    use usher_core::base::id::Pid;
+
+    /// An open would fail: the file does not exist.
+    #[test]
+    fn program_on_a_server_is_not_opened() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("7");
+        fs::create_dir(&process).unwrap();
+        symlink("/usher-test-data/program", process.join("exe")).unwrap();
+        let is_started = |kind: &str| {
+            let mounts = format!(
+                "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /usher-test-data rw - {kind} server:/ rw\n"
+            );
+            fs::write(process.join("mountinfo"), mounts).unwrap();
+            started(&ProcRoot::new(proc.path()), Pid(7)).map_err(|error| error.kind())
+        };
+        assert_eq!(is_started("nfs4"), Ok(true));
+        assert_eq!(is_started("ext4"), Err(std::io::ErrorKind::NotFound));
+    }
 }

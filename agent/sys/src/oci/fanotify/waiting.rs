@@ -29,10 +29,9 @@ const PERMISSIONS: MaskFlags = MaskFlags::FAN_OPEN_EXEC_PERM.union(MaskFlags::FA
 pub struct Waiting {
     /// The pid in this process's pid namespace; 0 if the process is not visible there.
     pub pid: Pid,
-    /// The descriptor identifies the event in the response, so it must stay open until then.
-    fd: OwnedFd,
+    /// The descriptor identifies the event in the response, so it must stay open until then. None after the response.
+    fd: Option<OwnedFd>,
     fanotify: Arc<Fanotify>,
-    is_answered: bool,
 }
 
 impl Waiting {
@@ -60,18 +59,20 @@ impl Waiting {
         }
         Ok((fd >= 0).then(|| Self {
             pid,
-            fd: own(fd),
+            fd: Some(own(fd)),
             fanotify: Arc::clone(fanotify),
-            is_answered: false,
         }))
     }
 
-    pub(super) fn answer(&mut self) -> Result<(), Errno> {
-        self.is_answered = true;
-        let response = FanotifyResponse::new(self.fd.as_fd(), Response::FAN_ALLOW);
+    /// Returns the descriptor, which is to be closed.
+    pub(super) fn answer(&mut self) -> Result<Option<OwnedFd>, Errno> {
+        let Some(fd) = self.fd.take() else {
+            return Ok(None);
+        };
+        let response = FanotifyResponse::new(fd.as_fd(), Response::FAN_ALLOW);
         match self.fanotify.write_response(response) {
             // The process was killed.
-            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Ok(()) | Err(Errno::ENOENT) => Ok(Some(fd)),
             Err(errno) => Err(errno),
         }
     }
@@ -79,10 +80,8 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if !self.is_answered {
-            // No caller can receive an error here. A group that accepts no response is about to be closed.
-            self.answer().ok();
-        }
+        // No caller can receive an error here. A group that accepts no response is about to be closed.
+        self.answer().ok();
     }
 }
 

@@ -1,14 +1,10 @@
 //! Finds the init process of a container. A new cgroup contains the runtime's own processes first.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::task::yield_now;
-use usher_core::{
-    base::id::Pid,
-    node::{init_process, mountinfo},
-};
+use usher_core::{base::id::Pid, node::init_process};
 
-use super::{Container, Error, pace::Looks};
+use super::{Container, Error, mounts::Mounts, pace::Looks, turns::Turns};
 use crate::pods::pidfd::Pidfd;
 
 /// How long a container's cgroup may be empty.
@@ -21,14 +17,12 @@ const STAGES: Duration = Duration::from_secs(180);
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
 /// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long processes are read without a pause, in which the thread does nothing else. A container may have tens of
-/// thousands of processes, and the kernel lists up to 65,536 groups for each.
-const TURN: Duration = Duration::from_millis(2);
-
 impl Container {
     /// Finds the init process; None if the cgroup is removed first.
     pub(super) async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
         let mut looks = Looks::default();
+        let mut mounts = Mounts::default();
+        let mut turns = Turns::new();
         let mut oldest: Option<(Pid, Duration)> = None;
         let mut shown = Duration::ZERO;
         while looks.passed < STAGES && looks.passed.saturating_sub(shown) < START {
@@ -36,15 +30,13 @@ impl Container {
                 return Ok(None);
             };
             let mut candidates = Vec::with_capacity(pids.len());
-            let mut turn = Instant::now();
+            turns.begin().await;
             for pid in pids {
-                if turn.elapsed() >= TURN {
-                    yield_now().await;
-                    turn = Instant::now();
-                }
+                turns.pause_if_over().await;
                 let candidate = self.proc.candidate(pid);
                 candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
             }
+            turns.end();
             if !candidates.is_empty() {
                 shown = looks.passed;
             }
@@ -56,7 +48,9 @@ impl Container {
             oldest = choice.map(|choice| (choice.pid, since));
             if let Some(choice) = choice
                 && (choice.certain
-                    || self.is_of_image(choice.pid, looks.passed.saturating_sub(since))?)
+                    || self
+                        .is_of_image(&mut mounts, choice.pid, looks.passed.saturating_sub(since))
+                        .await?)
                 && let Some(pidfd) = self.open(choice.pid)?
             {
                 return Ok(Some(pidfd));
@@ -89,13 +83,17 @@ impl Container {
 
     /// Whether the oldest process has the container's mounts: mounts that contain its name or, after `SETTLED`, a root
     /// of its own. Only the last stage of the runtime makes them, and that stage becomes the init process.
-    fn is_of_image(&self, pid: Pid, oldest: Duration) -> Result<bool, Error> {
-        let mounts = self.proc.own_mountinfo(pid);
-        let mounts = mounts.map_err(|source| self.unreadable(source))?;
-        Ok(mounts.is_some_and(|mounts| {
-            mountinfo::container_name(&mounts, &self.key.pod).is_some()
-                || oldest >= SETTLED && self.is_complete(pid, &mounts)
-        }))
+    async fn is_of_image(
+        &self,
+        mounts: &mut Mounts,
+        pid: Pid,
+        oldest: Duration,
+    ) -> Result<bool, Error> {
+        let judged = mounts.judge(&self.proc, pid, |mounts| {
+            self.name_in(mounts).is_some() || oldest >= SETTLED && self.is_complete(pid, mounts)
+        });
+        let judged = judged.await.map_err(|source| self.unreadable(source))?;
+        Ok(judged == Some(true))
     }
 }
 

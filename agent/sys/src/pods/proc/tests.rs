@@ -98,7 +98,7 @@ fn mounts_of_thread(root: &Path) -> [Option<String>; 2] {
         });
         let proc = ProcRoot::new("/proc");
         let pid = Pid(tid.recv().unwrap().as_raw());
-        let mounts = [proc.mountinfo(pid), proc.own_mountinfo(pid)];
+        let mounts = [proc.mountinfo(pid), proc.own_mountinfo(pid, usize::MAX)];
         drop(end);
         mounts.map(Result::unwrap)
     })
@@ -116,7 +116,7 @@ fn own_mounts_are_read_only_below_a_root_of_its_own() {
             .is_some_and(|mounts| mounts.contains("tmpfs own"))
     );
     assert_eq!(all, own);
-    let absent = ProcRoot::new("/proc").own_mountinfo(Pid(i32::MAX));
+    let absent = ProcRoot::new("/proc").own_mountinfo(Pid(i32::MAX), 1);
     assert_eq!(absent.unwrap(), None);
 }
 

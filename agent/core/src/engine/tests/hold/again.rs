@@ -1,6 +1,6 @@
 //! Sidecars that restart.
 
-use super::super::hold::*;
+use super::{super::hold::*, found::find};
 use crate::pod::container_change::ContainerChange;
 
 /// A pod that is held again after each restart of its proxy.
@@ -60,6 +60,20 @@ fn restarted_proxy_is_awaited_when_configured() {
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
     assert_eq!(stage.take_hold(), ["open all"]);
+}
+
+/// Its apps had started before usher, which is no reason against the next hold.
+#[test]
+fn restarted_proxy_of_a_pod_that_was_found_is_awaited() {
+    let mut stage = held(Mode::Enforce, held_again());
+    stage.start("app", "a");
+    find(&mut stage, "a", None);
+    let late = "not-held: the pod's apps had started before usher";
+    assert_eq!(stage.take_hold(), ["look", late]);
+    stage.start(PROXY, "i");
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.exit("i", 1);
+    assert_eq!(stage.take_hold(), [ARM]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_release_by_the_kernel_is_reported_as_the_deadline() {
         ("open", 0, 6, "5000 ms"),
         ("closed", 0, 26, "25.0 s"),
         // Renewed twice.
-        ("closed", 16, 20, "35.0 s"),
+        ("closed", 16, 16, "31.0 s"),
     ];
     for (on_deadline, before, frozen, opened) in rows {
         let mut spec = istio();
@@ -73,14 +73,14 @@ fn deadline_counts_from_the_first_app_s_start() {
     stage.shut();
     let renew = "renew 15001 30s";
     // The proxy's image is still being pulled.
-    stage.pass(seconds(14));
+    stage.pass(seconds(9));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
     assert_eq!(stage.take_hold(), [renew]);
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(seconds(60));
-    assert_eq!(stage.take_hold(), [renew; 4]);
+    assert_eq!(stage.take_hold(), [renew; 6]);
     stage.pass(seconds(5));
     stage.start("app", "a");
     assert_eq!(stage.take_hold(), [renew]);

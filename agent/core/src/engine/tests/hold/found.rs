@@ -107,6 +107,23 @@ fn pod_whose_last_init_container_outlived_the_agent_is_held() {
     assert_eq!(stage.take_hold(), [ARM]);
 }
 
+/// It held no connection.
+#[test]
+fn table_that_only_counts_is_not_reported_as_a_hold() {
+    let mut stage = bare(Mode::Observe, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.start(PROXY, "i");
+    let counts = Remains {
+        count_only: true,
+        ..remains(seconds(12)).unwrap()
+    };
+    find(&mut stage, "i", Some(counts));
+    stage.list();
+    let output = stage.take_hold();
+    let reported = |line: &String| line.starts_with("hold-adopted");
+    assert!(!output.iter().any(reported), "{output:?}");
+}
+
 #[test]
 fn pod_is_late_when_an_app_has_started() {
     let late = [
@@ -168,8 +185,8 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     stage.start(PROXY, "i");
     find(&mut stage, "i", remains(seconds(12)));
     stage.take_hold();
-    // Half of 12 seconds, then half of 30.
-    stage.pass(seconds(20));
+    // A third of 12 seconds, then a third of 30.
+    stage.pass(seconds(13));
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
     stage.pass(seconds(2));
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);

@@ -184,9 +184,8 @@ fn reported_version_selects_another_probe() {
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(seconds(1));
     let key = stage.questions[0].clone();
-    let body = "{\"node\":{\"metadata\":{\"ISTIO_VERSION\":\"1.5.9\"}}}";
-    let body = Some(body.to_owned());
-    stage.send(Event::VersionAnswered { key, body });
+    let version = Some("1.5.9".to_owned());
+    stage.send(Event::VersionAnswered { key, version });
     let port = 15020;
     let path = "/healthz/ready".to_owned();
     assert_eq!(

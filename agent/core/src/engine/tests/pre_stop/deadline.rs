@@ -75,7 +75,10 @@ fn app_has_its_signal_before_the_sidecars_that_linger() {
         ("auto", 30, "true", "stops [istio-proxy 23s, app 21s]"),
         ("25s", 30, "true", "stops [istio-proxy 23s, app 21s]"),
         ("10s", 30, "true", "stops [istio-proxy 23s, app 10s]"),
-        ("auto", 30, "20s", "stops [istio-proxy 20s, app 21s]"),
+        ("auto", 30, "22s", "stops [istio-proxy 22s, app 20s]"),
+        ("auto", 30, "21s", "stops [istio-proxy 21s, app 19s]"),
+        // The annotation ends the sidecar's wait before.
+        ("auto", 30, "20s", "stops [istio-proxy 20s, app 28s]"),
         ("auto", 30, "false", "stops [app 28s]"),
         // Half of the sidecar's time.
         ("auto", 10, "true", "stops [istio-proxy 3s, app 1.5s]"),

@@ -270,10 +270,8 @@ impl Scenario {
                 if let Some(version) = what.strip_prefix("version=") {
                     let asked = self.stage.questions.contains(&key(&run));
                     assert!(asked, "{name} has not been asked");
-                    let body =
-                        format!(r#"{{"node":{{"metadata":{{"ISTIO_VERSION":"{version}"}}}}}}"#);
-                    let (key, body) = (key(&run), Some(body));
-                    return self.stage.send(Event::VersionAnswered { key, body });
+                    let (key, version) = (key(&run), Some(version.to_owned()));
+                    return self.stage.send(Event::VersionAnswered { key, version });
                 }
                 Outcome::Rejected(what.parse().unwrap())
             }

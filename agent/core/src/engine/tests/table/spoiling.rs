@@ -31,6 +31,18 @@ fn steps_that_would_fail_the_pod() {
             ],
         ),
         row(
+            "observe mode promises no step that enforce refuses",
+            "Never app sql",
+            "observe all ; app!0 1m",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
+            "observe mode, and the app failed",
+            "Never app sql",
+            "observe all ; app!3 1m",
+            &[SQL_LEFT, "sql would-quit: enforce would try SIGTERM first"],
+        ),
+        row(
             "one of two apps failed",
             "Never app job sql",
             "all app!3 ; job!0",

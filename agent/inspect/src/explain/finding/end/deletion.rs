@@ -3,7 +3,10 @@
 use usher_core::{decision::timeline::Detail, settings::annotation};
 
 use super::{Finding, Id, Severity};
-use crate::explain::{Case, case::names};
+use crate::explain::{
+    Case,
+    case::{names, sentence},
+};
 
 pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.pod.deleting {
@@ -21,10 +24,11 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
         .about(first)
         .because_of(Some(decision));
     Some(match decision.detail {
-        Detail::WouldQuitOnDeletion => finding.fix(
-            "Enable usher to terminate the sidecar on this node when the last app has ended.",
-            case.enforce(annotation::QUIT),
-        ),
+        Detail::WouldQuitOnDeletion => {
+            let action = "terminate the sidecar on this node when the last app has ended";
+            let (remedy, how) = case.enable(action, annotation::QUIT);
+            finding.fix(sentence(&remedy), how)
+        }
         _ => finding.fix(
             "Wait for the kubelet, or shorten the grace period of the pod.",
             "spec:\n  terminationGracePeriodSeconds: 30",

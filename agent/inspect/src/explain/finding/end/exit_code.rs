@@ -9,6 +9,7 @@ use usher_core::{plan::Sidecar, pod::restart_policy::RestartPolicy, settings::an
 use super::{Finding, Id, short};
 use crate::explain::{
     Case,
+    case::sentence,
     date::clock,
     facts::{Container, Ended, State, non_empty},
 };
@@ -98,11 +99,16 @@ fn finding(
             "Raise the sidecar's memory limit.",
             format!("resources:\n  limits:\n    memory: 256Mi    # of {name}"),
         ),
-        (_, Some(advice)) => finding.fix(format!("Make the sidecar end with exit code 0: {advice}."), ""),
-        (_, None) if SIGNALS.contains(&code) => finding.fix(
-            "A signal ended the sidecar. Enable usher to terminate it by request, which ends it with exit code 0.",
-            case.enforce(annotation::QUIT),
+        (_, Some(advice)) => finding.fix(
+            format!("Make the sidecar end with exit code 0: {advice}."),
+            "",
         ),
+        (_, None) if SIGNALS.contains(&code) && !case.enforces_quit() => {
+            let action = "terminate it by request, which ends it with exit code 0";
+            let (remedy, how) = case.enable(action, annotation::QUIT);
+            let remedy = sentence(&remedy);
+            finding.fix(format!("A signal ended the sidecar. {remedy}"), how)
+        }
         (_, None) => {
             let run = match effect {
                 Effect::PodFails => "",

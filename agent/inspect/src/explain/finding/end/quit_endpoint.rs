@@ -10,7 +10,7 @@ use usher_core::{
         ExitCode, Version,
         step::{Request, Step},
     },
-    settings::{annotation, mode::Mode},
+    settings::annotation,
 };
 
 use super::{Finding, Id, Severity, short, stays};
@@ -63,17 +63,12 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
         false => "no listener",
         true => "a listener, for other paths",
     });
-    let enforces = case
-        .seen
-        .modes
-        .as_ref()
-        .is_some_and(|modes| modes.quit == Mode::Enforce);
-    let remedy = match other.filter(|_| !enforces) {
-        Some(step) => format!(
-            "{} Or enable usher to end it by {step}: {}",
-            off.remedy,
-            case.enforce(annotation::QUIT)
-        ),
+    let remedy = match other.filter(|_| !case.enforces_quit()) {
+        Some(step) => {
+            let action = format!("end it by {step}");
+            let (remedy, how) = case.enable(&action, annotation::QUIT);
+            format!("{} Or {remedy}: {how}", off.remedy)
+        }
         None => off.remedy.to_owned(),
     };
     Finding::new(Id::QuitEndpointOff, severity, problem)

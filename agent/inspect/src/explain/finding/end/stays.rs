@@ -9,7 +9,7 @@ use usher_core::{
 use super::{Finding, Id};
 use crate::explain::{
     Case,
-    case::{millis, names},
+    case::{millis, names, sentence},
     facts::Container,
     seen::SeenModes,
 };
@@ -176,16 +176,9 @@ pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) 
         _ => {
             let source = format!("mode of node {}", case.node());
             let says = modes.map_or("quit: unknown".to_owned(), SeenModes::quit_text);
-            let remedy = match case.limit() {
-                Some(limit) => {
-                    let limit = <&str>::from(limit);
-                    format!("Correct why usher only observes on this node: {limit}.")
-                }
-                None => "Enable usher to terminate the sidecar on this node.".to_owned(),
-            };
-            finding
-                .because(source, says)
-                .fix(remedy, case.enforce(annotation::QUIT))
+            let action = "terminate the sidecar on this node";
+            let (remedy, how) = case.enable(action, annotation::QUIT);
+            finding.because(source, says).fix(sentence(&remedy), how)
         }
     }
 }

@@ -79,7 +79,6 @@ pub(super) fn is_proxy(native: &Container) -> bool {
     MESHES.iter().any(|mesh| mesh.proxy == native.name)
 }
 
-/// The mesh of a proxy.
 pub(super) fn of(case: &Case<'_>, proxy: &Container) -> Option<Mesh> {
     let mut sidecars = case.plan.sidecars.iter();
     let recipe = sidecars

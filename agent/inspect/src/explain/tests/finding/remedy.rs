@@ -1,11 +1,13 @@
-//! The exact remedies for a sidecar's exit code and a pod's deadline.
+//! The exact remedies for a sidecar's exit code, a pod's deadline and a limited agent.
 
 use serde_json::{Value, json};
+use usher_core::settings::mode::Limit;
 
 use super::{
     Detail, Finding, Id, Mode, Scenario, Severity, healthy,
     pods::{app, istio, job, proxy},
 };
+use crate::explain::SeenModes;
 
 fn found(scenario: &Scenario, id: Id) -> Option<Finding> {
     let findings = scenario.explain().findings;
@@ -116,5 +118,43 @@ fn deadline_fix_ends_the_containers_that_remain() {
         let problem = "every app ended, and in 5 s activeDeadlineSeconds fails the pod, which waits for the end of";
         assert_eq!(finding.problem, format!("{problem} {remaining}"));
         assert_eq!((finding.severity, &finding.how[..]), (Severity::Error, how));
+    }
+}
+
+/// The annotation of the Node would change nothing.
+#[test]
+fn limited_agent_is_corrected_where_it_would_be_enabled() {
+    let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}});
+    let order = Scenario::new(job(&[app(json!({})), istio(hook)]));
+    let order = order.running("app", 50).running("istio-proxy", 50);
+    let vault = proxy("vault-agent", "hashicorp/vault:1.17.2", json!({}));
+    let vault = Scenario::new(job(&[app(json!({})), vault])).running("app", 60);
+    let vault = vault.running("vault-agent", 59);
+    let early = healthy().policy("OnFailure").ended("app", 60, 59, 1);
+    let signal = healthy()
+        .ended("app", 50, 10, 0)
+        .ended("istio-proxy", 51, 9, 143);
+    let mut deleted = healthy().policy("Always").ended("app", 60, 5, 0);
+    deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
+    let deleted = deleted.decided(5, Detail::WouldQuitOnDeletion, "observe mode");
+    let limited = "orrect why usher only observes on this node: the configuration is invalid";
+    let check = "usher config, and correct the ConfigMap";
+    let endpoint = "metadata:\n  annotations:\n    vault.hashicorp.com/agent-enable-quit: \"true\"";
+    #[rustfmt::skip]
+    let table = [
+        (early, Id::StartedBeforeProxy, format!("C{limited}."), check),
+        (order, Id::HoldLost, format!("Put the proxy first in the pod, or c{limited}."), check),
+        (vault, Id::QuitEndpointOff, format!("Enable the endpoint by the pod's annotation. Or c{limited}: {check}"), endpoint),
+        (signal, Id::ExitCodeSpoils, format!("A signal ended the sidecar. C{limited}."), check),
+        (deleted, Id::LeftToKubelet, format!("C{limited}."), check),
+    ];
+    for (mut scenario, id, remedy, how) in table {
+        scenario.seen.modes = Some(SeenModes {
+            limit: Some(Limit::InvalidConfiguration),
+            ..SeenModes::default()
+        });
+        assert_fix(&scenario, id, &remedy, how);
+        let text = serde_json::to_string(&scenario.explain()).unwrap();
+        assert!(!text.contains("kubectl annotate node"), "{text}");
     }
 }

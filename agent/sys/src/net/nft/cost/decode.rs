@@ -1,6 +1,9 @@
 //! Converts the kernel's messages to a [`PacketFilter`].
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use usher_core::node::packet_filter::{
     Branch, Chain, Hook, Index, PacketFilter, Point, Rule, VerdictMap,
@@ -17,8 +20,12 @@ use crate::net::netlink::{
 
 const CHAINS: usize = 4096;
 const RULES: usize = 20_000;
-/// Maximum number of elements in all verdict maps together.
+/// Maximum number of verdict maps that rules refer to.
+const MAPS: usize = 4096;
+/// Maximum number of elements in all verdict maps together, and of jumps in all rules together.
 const ELEMENTS: usize = 20_000;
+/// Maximum length of the names of chains and verdict maps, with those of their tables: each may have 255 bytes.
+const NAMES: usize = 1024 * 1024;
 
 const IPV4: u8 = 2;
 const NETDEV: u8 = 5;
@@ -48,9 +55,21 @@ const CHEAP: [&str; 9] = [
 /// Cost of any other expression, which may search a set, run a module of iptables, or write a log.
 const DEAR: u64 = 16;
 
-/// The ruleset exceeds a limit.
+/// From this many chains, rules and elements on a ruleset is large.
+const LARGE: usize = 4000;
+/// How many large rulesets are read at the same time, a few MB each.
+const LARGE_AT_ONCE: usize = 4;
+
+static LARGE_NOW: AtomicUsize = AtomicUsize::new(0);
+
+/// Why a ruleset is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Overflow;
+pub(super) enum Overflow {
+    /// It exceeds a limit.
+    TooLarge,
+    /// It is large, and so are others that are being read.
+    Busy,
+}
 
 /// The name of a chain or map in its table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +86,29 @@ pub(super) struct Collector {
     maps: BTreeMap<Key, Index>,
     rules: usize,
     elements: usize,
+    names: usize,
+    /// Counts this ruleset as a large one.
+    large: Option<Large>,
+}
+
+/// Counts one large ruleset until it is dropped.
+#[derive(Debug)]
+struct Large;
+
+impl Large {
+    fn begin() -> Result<Self, Overflow> {
+        let large = Self;
+        match LARGE_NOW.fetch_add(1, Ordering::Relaxed) < LARGE_AT_ONCE {
+            true => Ok(large),
+            false => Err(Overflow::Busy),
+        }
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        LARGE_NOW.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Collector {
@@ -79,6 +121,23 @@ impl Collector {
         let mut keys: Vec<_> = self.maps.iter().collect();
         keys.sort_by_key(|(_key, index)| **index);
         keys.into_iter().map(|(key, _index)| key.clone()).collect()
+    }
+
+    /// Checks the limits after each addition.
+    fn check(&mut self) -> Result<(), Overflow> {
+        let chains = self.filter.chains.len();
+        if chains > CHAINS
+            || self.filter.maps.len() > MAPS
+            || self.rules > RULES
+            || self.elements > ELEMENTS
+            || self.names > NAMES
+        {
+            return Err(Overflow::TooLarge);
+        }
+        if self.large.is_none() && chains + self.rules + self.elements > LARGE {
+            self.large = Some(Large::begin()?);
+        }
+        Ok(())
     }
 
     /// Adds a chain, or a rule of a chain that was already added.
@@ -99,25 +158,22 @@ impl Collector {
                 let Some(key) = text(chain::NAME).and_then(key) else {
                     return Ok(());
                 };
-                if self.filter.chains.len() == CHAINS {
-                    return Err(Overflow);
-                }
+                self.names += key.len();
                 self.chains.insert(key, self.filter.chains.len());
                 self.filter.chains.push(Chain {
                     hook: hook(*family, body),
                     rules: Vec::new(),
                 });
+                self.check()?;
             }
             RULE_NEW => {
                 let Some(key) = text(rules::CHAIN).and_then(key) else {
                     return Ok(());
                 };
                 self.rules += 1;
-                if self.rules > RULES {
-                    return Err(Overflow);
-                }
+                self.check()?;
                 let expressions = find(body, rules::EXPRESSIONS).map_or(&[][..], |all| all.value);
-                let rule = self.rule(&key, expressions);
+                let rule = self.rule(&key, expressions)?;
                 let chain = self.chains.get(&key);
                 if let Some(chain) = chain.and_then(|index| self.filter.chains.get_mut(*index)) {
                     chain.rules.push(rule);
@@ -129,7 +185,7 @@ impl Collector {
     }
 
     /// Converts a rule of this chain.
-    fn rule(&mut self, chain: &Key, expressions: &[u8]) -> Rule {
+    fn rule(&mut self, chain: &Key, expressions: &[u8]) -> Result<Rule, Overflow> {
         let mut rule = Rule::default();
         for expression in attributes(expressions).filter(|part| part.kind == EXPRESSION) {
             let name = find(expression.value, EXPRESSION_NAME).and_then(|name| name.text());
@@ -141,14 +197,16 @@ impl Collector {
                 "immediate" => {
                     find(data, IMMEDIATE_DATA).and_then(|data| self.branch(chain, data.value))
                 }
-                "lookup" => self.verdict_map(chain, data),
+                "lookup" => self.verdict_map(chain, data)?,
                 _ => None,
             };
+            self.elements += usize::from(branch.is_some());
+            self.check()?;
             rule.branches.extend(branch);
         }
         // A rule without expressions costs as much as one expression.
         rule.expressions = rule.expressions.max(1);
-        rule
+        Ok(rule)
     }
 
     /// The jump or goto in a verdict, if there is one. An unknown chain gets an index that no chain has.
@@ -168,17 +226,22 @@ impl Collector {
         }
     }
 
-    fn verdict_map(&mut self, near: &Key, data: &[u8]) -> Option<Branch> {
-        if find(data, LOOKUP_DESTINATION)?.u32()? != VERDICT_REGISTER {
-            return None;
-        }
-        let key = near.sibling(find(data, LOOKUP_SET)?.text()?);
+    fn verdict_map(&mut self, near: &Key, data: &[u8]) -> Result<Option<Branch>, Overflow> {
+        let register = find(data, LOOKUP_DESTINATION).and_then(|register| register.u32());
+        let name = find(data, LOOKUP_SET).and_then(|name| name.text());
+        let Some(name) = name.filter(|_| register == Some(VERDICT_REGISTER)) else {
+            return Ok(None);
+        };
+        let key = near.sibling(name);
         let next = self.filter.maps.len();
+        let length = key.len();
         let index = *self.maps.entry(key).or_insert(next);
         if index == next {
+            self.names += length;
             self.filter.maps.push(VerdictMap::default());
+            self.check()?;
         }
-        Some(Branch::Map(index))
+        Ok(Some(Branch::Map(index)))
     }
 
     /// Adds elements of the verdict map with this index and key.
@@ -196,9 +259,7 @@ impl Collector {
             .map_or(&[][..], |all| all.value);
         for one in attributes(all).filter(|part| part.kind == element::ONE) {
             self.elements += 1;
-            if self.elements > ELEMENTS {
-                return Err(Overflow);
-            }
+            self.check()?;
             let data = find(one.value, element::DATA).map_or(&[][..], |data| data.value);
             let branch = self.branch(map, data);
             if let Some(map) = self.filter.maps.get_mut(index) {
@@ -210,6 +271,10 @@ impl Collector {
 }
 
 impl Key {
+    const fn len(&self) -> usize {
+        self.table.len() + self.name.len()
+    }
+
     /// The key of another object in the same table.
     fn sibling(&self, name: &str) -> Self {
         Self {

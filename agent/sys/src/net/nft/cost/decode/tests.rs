@@ -126,11 +126,13 @@ fn lists_are_bounded() {
     let rule = rule_message("output", "output", None);
     let mut found = taken(&vec![rule.clone(); RULES]);
     let more = messages(&rule).next().unwrap();
-    assert_eq!(found.take(more), Err(Overflow));
+    assert_eq!(found.take(more), Err(Overflow::TooLarge));
     let chain = chain_message("output", None);
+    drop(found);
     let mut found = taken(&vec![chain.clone(); CHAINS]);
     let more = messages(&chain).next().unwrap();
-    assert_eq!(found.take(more), Err(Overflow));
+    assert_eq!(found.take(more), Err(Overflow::TooLarge));
+    let mut found = Collector::default();
     let elements = elements_message(&["output"]);
     let map = Key {
         family: FAMILY,
@@ -142,6 +144,24 @@ fn lists_are_bounded() {
         let taken = found.take_elements(0, &map, one);
         assert_eq!(taken.is_ok(), number < ELEMENTS);
     }
+}
+
+#[test]
+fn names_and_jumps_are_bounded() {
+    let long = chain_message(&"x".repeat(255), None);
+    let mut found = Collector::default();
+    let mut fits = 0;
+    while found.take(messages(&long).next().unwrap()).is_ok() {
+        fits += 1;
+    }
+    assert!((3000..CHAINS).contains(&fits), "{fits}");
+    let jump = rule_message("output", "output", None);
+    let mut found = Collector {
+        elements: ELEMENTS - 1,
+        ..Collector::default()
+    };
+    let taken = [(); 2].map(|()| found.take(messages(&jump).next().unwrap()));
+    assert_eq!(taken, [Ok(()), Err(Overflow::TooLarge)]);
 }
 
 #[test]
