@@ -61,7 +61,7 @@ impl Case {
         format!("{self:?}-{turn}").to_lowercase()
     }
 
-    /// The Job of the case. The app's run time differs between turns.
+    /// The app's run time differs between turns.
     fn job(self, turn: u32) -> Value {
         let run_for = format!("{}ms", RUN_FOR_MS + turn % 3 * SHIFT_MS);
         let mut containers = vec![app_container(APP, &["--run-for", &run_for])];

@@ -116,20 +116,17 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         } else {
             Containerd::Debian
         };
-        thread::spawn(move || Programs::ready(Sidecars::All, containerd, Kubernetes::default()))
+        thread::spawn(move || {
+            background::use_idle_time();
+            Programs::ready(Sidecars::All, containerd, Kubernetes::default())
+        })
     });
     if scope.has_lint {
         lint::quick_steps(steps);
     }
     steps.run("build programs", build);
-    // Finish this before the tests: some of them measure time.
-    match programs {
-        Some(programs) => steps.run("programs of the cluster", || match programs.join() {
-            Ok(ready) => ready.map(drop),
-            Err(_) => bail!("the thread that builds them panicked"),
-        }),
-        None if scope.is_root => steps.run("programs of the node tests", ensure_packages),
-        None => {}
+    if scope.is_root {
+        steps.run("packages of the tests", ensure_packages);
     }
     if steps.failed() {
         return;
@@ -148,6 +145,12 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
     });
     // Not at idle priority: libFuzzer would report a starved input as a hang.
     let fuzz = (!steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));
+    if let Some(programs) = programs {
+        steps.run("programs of the cluster", || match programs.join() {
+            Ok(ready) => ready.map(drop),
+            Err(_) => bail!("the thread that builds them panicked"),
+        });
+    }
     let image = scope
         .has_clusters
         .then(|| clusters::steps(steps, scope, layouts, &background))

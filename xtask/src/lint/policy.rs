@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use usher_cluster::{
     cache, programs,
     progress::{output, run_logged, say},
@@ -16,8 +16,15 @@ use usher_cluster::{
 use crate::workspace::{cargo, root, run};
 
 const VERSION: &str = "0.20.2";
+/// A package with a lock file of its own, which only the fuzz step of the tests builds.
+const FUZZ: &str = "tests/fuzz/Cargo.toml";
 
 pub(super) fn check() -> Result<()> {
+    let mut metadata = cargo(["metadata", "--locked", "--format-version=1"]);
+    let metadata = metadata.args(["--manifest-path", FUZZ]);
+    output(metadata).with_context(|| {
+        format!("its lock file is outdated; cargo metadata --manifest-path {FUZZ} updates it")
+    })?;
     let deny = program()?;
     run(Command::new(deny).current_dir(root()).args([
         "--offline",

@@ -22,7 +22,7 @@ const NAMES: [&str; 6] = [
     "authors",
 ];
 
-/// The whole text. The same sources give the same text.
+/// The same sources give the same text.
 pub(crate) fn text() -> Result<String> {
     let packages = sbom::linked_packages()?;
     let others = packages.iter().filter(|one| one.source.is_some());

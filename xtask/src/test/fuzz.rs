@@ -55,7 +55,6 @@ pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
     fuzz(Some(PIPELINE_SEED), &session::targets()?, length, 1)
 }
 
-/// Builds the targets.
 pub(super) fn build() -> Result<()> {
     build::program(&folder()?).map(drop)
 }

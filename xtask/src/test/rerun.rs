@@ -26,7 +26,8 @@ const FAILED: i32 = 101;
 struct Run {
     passed: Vec<String>,
     failed: Vec<String>,
-    /// Every program has printed its summary: none was killed, crashed or did not build.
+    /// Every program has printed its summary, and `failed` has all that the summaries count: no program was killed,
+    /// crashed or did not build.
     is_complete: bool,
     /// Why it failed, also if no test failed.
     result: Result<()>,
@@ -89,6 +90,7 @@ fn once(out: &mut impl Write, command: &Command) -> Result<Run> {
     let output = child.stdout.take().context("read the results of tests")?;
     let (mut passed, mut failed) = (Vec::new(), Vec::new());
     let (mut begun, mut ended) = (0_usize, 0_usize);
+    let mut failures = 0;
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read the results of tests")?;
         let written = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
@@ -98,7 +100,10 @@ fn once(out: &mut impl Write, command: &Command) -> Result<Run> {
             Some((name, true)) => passed.push(name.to_owned()),
             Some((name, false)) => failed.push(name.to_owned()),
             None if line.starts_with("running ") => begun += 1,
-            None if line.starts_with("test result: ") => ended += 1,
+            None if line.starts_with("test result: ") => {
+                ended += 1;
+                failures += verdict::failures(&line);
+            }
             None => {}
         }
     }
@@ -111,10 +116,12 @@ fn once(out: &mut impl Write, command: &Command) -> Result<Run> {
             "{status}, of at most {minutes} minutes (after signal 9 the last test in the output hangs)"
         ))
     };
+    // Other output may separate the name of a test from its verdict.
+    let failed_tests = failed.len();
     Ok(Run {
         passed,
         failed,
-        is_complete: status.code() == Some(FAILED) && begun == ended,
+        is_complete: status.code() == Some(FAILED) && begun == ended && failures <= failed_tests,
         result,
     })
 }
@@ -148,8 +155,7 @@ mod tests {
 
     #[test]
     fn failed_test_is_repeated_and_named() {
-        let first =
-            "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1";
+        let first = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored";
         let (flaky, log) = outcome(first, "test a::c ... ok");
         assert_eq!(flaky.unwrap(), ["a::c"]);
         assert_eq!(
@@ -162,11 +168,15 @@ mod tests {
     fn defect_fails() {
         let one = "test a::c ... FAILED";
         let crashed = &format!("{one}\nrunning 1 test\ntest a::d ...");
+        let separated = &format!(
+            "running 2 tests\n{one}\ntest a::d ... output\nFAILED\ntest result: FAILED. 0 passed; 2 failed; 0 ignored"
+        );
         for (first, second, runs) in [
             (one, one, 2),
             (one, "running 0 tests", 2),
             ("error: could not compile", "", 1),
             (crashed, "test a::c ... ok", 1),
+            (separated, "test a::c ... ok", 1),
             (&[one; AT_MOST + 1].join("\n"), "test a::c ... ok", 1),
         ] {
             let (flaky, log) = outcome(first, second);

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
     })
 }
 
-/// Runs the soak. Everything must already be built.
+/// Everything must already be built.
 pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     // A short seed is easy to type.

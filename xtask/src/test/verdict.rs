@@ -11,9 +11,26 @@ pub(super) fn parse(line: &str) -> Option<(&str, bool)> {
     }
 }
 
+/// The number of failed tests in the summary of a test program.
+pub(super) fn failures(summary: &str) -> usize {
+    let mut parts = summary.split(['.', ';']);
+    let failed = parts.find_map(|part| part.trim().strip_suffix(" failed"));
+    failed.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{failures, parse};
+
+    #[test]
+    fn summaries() {
+        let line = |failed: usize| {
+            format!(
+                "test result: x. 10 passed; {failed} failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s"
+            )
+        };
+        assert_eq!([failures(&line(0)), failures(&line(12))], [0, 12]);
+    }
 
     #[test]
     fn lines() {

@@ -64,7 +64,7 @@ impl Results {
         fs::write(root().join(FILE), text + "\n").with_context(|| format!("write {FILE}"))
     }
 
-    /// Reads the output of a run. Returns the number of results in it.
+    /// Returns the number of results in the output.
     pub(super) fn read(&mut self, output: &str) -> usize {
         let mut current = None;
         let mut found = 0;

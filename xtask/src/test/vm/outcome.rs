@@ -21,7 +21,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads a line. Returns the outcome that the line completes.
+    /// Returns the outcome that the line completes.
     pub(super) fn read(&mut self, line: &str) -> Option<&Outcome> {
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();
@@ -59,7 +59,6 @@ impl Reader {
 }
 
 impl Outcome {
-    /// A cell of the table.
     pub(super) fn cell(&self) -> String {
         match (self.code, self.failed.len()) {
             (None, _) => format!("not finished, {} passed", self.passed),

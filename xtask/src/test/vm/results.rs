@@ -177,7 +177,7 @@ impl Results {
     }
 }
 
-/// Changes the file. Guests run at the same time, so each change reads it again.
+/// Guests run at the same time, so each change reads the file again.
 pub(super) fn update(change: impl FnOnce(&mut Results) -> Result<()>) -> Result<()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
