@@ -109,7 +109,8 @@ capabilities:
   mountPath: /host/sys/fs/cgroup
   readOnly: true
   mountPropagation: HostToContainer
-# The ConfigMap of this name, key config.yaml (docs/configuration.md). It can be created and changed at any time.
+# The ConfigMap of this name, key config.yaml, if there is one (docs/configuration.md). Where it is part of a Helm release, an
+# upgrade replaces changes to it.
 - name: config
   mountPath: /etc/usher
   readOnly: true
@@ -122,6 +123,13 @@ capabilities:
   mountPath: {{ $node.runtimeDir }}
   readOnly: true
   mountPropagation: HostToContainer
+{{- if ne $node.runtimeDir "/run/containerd" }}
+# The state of runc and crun, which containerd keeps here wherever its own directory is: to hold stop signals.
+- name: runtime-state
+  mountPath: /run/containerd/runc
+  readOnly: true
+  mountPropagation: HostToContainer
+{{- end }}
 {{- end }}
 {{- if $node.cni }}
 # Network configurations: the agent adds one entry to the first file and replaces that file atomically.
@@ -153,6 +161,10 @@ capabilities:
 {{- if $node.runtime }}
 - name: runtime
   hostPath: {path: {{ $node.runtimeDir }}, type: DirectoryOrCreate}
+{{- if ne $node.runtimeDir "/run/containerd" }}
+- name: runtime-state
+  hostPath: {path: /run/containerd/runc, type: DirectoryOrCreate}
+{{- end }}
 {{- end }}
 {{- if $node.cni }}
 {{- /* Type Directory would keep the agent from starting where a directory is wrong. With this one it terminates sidecars, and

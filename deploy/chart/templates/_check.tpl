@@ -31,9 +31,11 @@
 {{- fail (printf "the namespace %s enforces the Pod Security level %s, which admits no agent; run: kubectl label namespace %s --overwrite pod-security.kubernetes.io/enforce=privileged" .Release.Namespace $level .Release.Namespace) -}}
 {{- end -}}
 {{- end -}}
-{{- /* Empty where Helm renders without a cluster. */ -}}
-{{- if and (include "usher.node" . | fromYaml).constraints (lookup "v1" "Node" "" "") -}}
-{{- fail "preflight.enabled is not possible with platform openshift: Helm creates the SecurityContextConstraints that admit the agent after its hooks; set preflight.enabled=false, and run `helm test` after the installation" -}}
+{{- /* The constraints of the chart list the agent's account only, and Helm creates them after the hooks of an installation. So only the
+       preflight of an upgrade is admitted, if it uses that account (serviceAccount.create=false). The list of nodes is empty where Helm
+       renders without a cluster. */ -}}
+{{- if and (include "usher.node" . | fromYaml).constraints (or .Values.serviceAccount.create .Release.IsInstall) (lookup "v1" "Node" "" "") -}}
+{{- fail "preflight.enabled is not possible with platform openshift: the SecurityContextConstraints of the chart admit only the agent's ServiceAccount, and Helm creates them after its hooks; set preflight.enabled=false, and run `helm test` afterwards" -}}
 {{- end -}}
 {{- if and (not (include "usher.nodesProxy" .)) (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
 {{- $old := list -}}
@@ -47,8 +49,16 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Whether pods of the agent's priority class are not admitted yet: they need the ResourceQuota of this chart (GKE), which Helm creates
+     after its hooks. It may be missing before an upgrade too, after an installation that failed. */}}
+{{- define "usher.lacksQuota" -}}
+{{- if (include "usher.node" . | fromYaml).resourceQuota -}}
+{{- if not (lookup "v1" "ResourceQuota" .Release.Namespace (include "usher.fullname" .)) }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The spec of a Job that runs `usher check` on each node, with what the agent has. Of a dict: context, component, account, args,
-     isBeforeInstall. */}}
+     isPreflight. */}}
 {{- define "usher.checkJob" -}}
 {{- $context := .context -}}
 {{- $nodes := include "usher.checkNodes" $context | int -}}
@@ -79,9 +89,11 @@ template:
     imagePullSecrets:
       {{- . | nindent 6 }}
     {{- end }}
-    {{- /* A namespace may need the ResourceQuota of this chart for that class (GKE), which Helm creates after its hooks. */}}
-    {{- with and (not .isBeforeInstall) $context.Values.priorityClassName }}
+    {{- /* Without the class no pod starts on a full node, and the check fails at its timeout. */}}
+    {{- if not (and .isPreflight (include "usher.lacksQuota" $context)) }}
+    {{- with $context.Values.priorityClassName }}
     priorityClassName: {{ . }}
+    {{- end }}
     {{- end }}
     hostPID: true
     hostNetwork: true
