@@ -23,7 +23,11 @@ use usher_core::{
 };
 use usher_sys::{
     net::netns::Netns,
-    pods::{cgroup, proc::ProcRoot},
+    pods::{
+        cgroup,
+        proc::ProcRoot,
+        reads::{self, Reads},
+    },
     process::{child::Launch, priority},
 };
 
@@ -56,6 +60,11 @@ const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
 /// How long the start waits for the features of the kernel, which are probed within milliseconds.
 const KERNEL_PROBE: Duration = Duration::from_millis(500);
+
+/// How long a thread that reads processes stays without work.
+const KEEP_THREADS: Duration = Duration::from_secs(1);
+/// Virtual size of its stack; most pages stay unused.
+const STACK: usize = 512 * 1024;
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -122,8 +131,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         looped.context("watching the cgroup tree")?;
         served.unwrap_or_else(|_panic| anyhow::bail!("the service thread panicked"))
     })?;
-    // This ends the tasks that keep the plugin's socket open.
-    drop(runtime);
+    // This ends the tasks that keep the plugin's socket open, and does not wait for reads that do not return.
+    runtime.shutdown_background();
     if end == End::Deleted {
         leave::clean_after_deletion(args);
     }
@@ -168,8 +177,10 @@ async fn edges(
     // from its first event.
     let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
     let features = features.ok().and_then(Result::ok);
-    let (discovery, walked) = Discovery::open(&root, host.proc.clone(), Arc::clone(metrics))
-        .with_context(|| format!("watching the pods below {}", root.display()))?;
+    let reads = Reads::default();
+    let opened = Discovery::open(&root, host.proc.clone(), reads.clone(), Arc::clone(metrics));
+    let (discovery, walked) =
+        opened.with_context(|| format!("watching the pods below {}", root.display()))?;
     tracing::info!(cgroups = %root.display(), "watching pods");
     let socket = node.run_dir.join(run_dir::CNI_SOCKET);
     let announcements = cni_socket::listen(socket, Arc::clone(metrics));
@@ -177,6 +188,7 @@ async fn edges(
         bundle_dir: node.bundle_dir.clone(),
         runtime_state_dirs: args.runtime_state_dirs.clone(),
         proc: host.proc.clone(),
+        reads,
         launch: Launch {
             role: HOLDER,
             flags: args.log.flags(),
@@ -203,8 +215,22 @@ async fn edges(
     Ok((edges, events.collect()))
 }
 
+/// The event loop's runtime. Its other threads only read processes.
 fn runtime() -> std::io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
+    Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(reads::NODE)
+        .thread_keep_alive(KEEP_THREADS)
+        .thread_stack_size(STACK)
+        .thread_name("reads")
+        .on_thread_start(|| {
+            privileges::drop_for_reads();
+            // It inherits the event loop's priority.
+            if let Err(error) = priority::reset() {
+                tracing::warn!(error = %chain(&error), "a thread that reads processes has the event loop's priority");
+            }
+        })
+        .build()
 }
 
 /// The host's own network namespace, and whether that is certain.

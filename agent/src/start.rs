@@ -7,6 +7,7 @@
 pub(crate) mod holder;
 mod holder_news;
 mod holder_process;
+mod reader;
 mod stops;
 
 use std::{
@@ -24,12 +25,16 @@ use usher_core::{
     start::{Denials, Order, Start, StartResult},
 };
 use usher_sys::{
-    oci::bundle::{self, Bundles, Observation},
-    pods::proc::ProcRoot,
+    oci::bundle::{Bundles, Observation},
+    pods::{proc::ProcRoot, reads::Reads},
     process::child::Launch,
 };
 
-use self::{holder_process::HolderProcess, stops::Stops};
+use self::{
+    holder_process::HolderProcess,
+    reader::{Found, Reader},
+    stops::Stops,
+};
 use crate::telemetry::reporter::Reporter;
 
 /// Descriptors in one message.
@@ -40,13 +45,14 @@ pub(crate) struct Settings {
     pub(crate) bundle_dir: PathBuf,
     pub(crate) runtime_state_dirs: Vec<PathBuf>,
     pub(crate) proc: ProcRoot,
+    pub(crate) reads: Reads,
     pub(crate) launch: Launch,
 }
 
 #[derive(Debug)]
 pub(crate) struct Starts {
     bundle_dir: PathBuf,
-    proc: ProcRoot,
+    reader: Reader,
     wanted: HashMap<PodUid, Vec<Start>>,
     /// Watched while there are starts to hold.
     bundles: Option<Bundles>,
@@ -82,7 +88,7 @@ impl Starts {
     pub(crate) fn new(settings: Settings, reporter: Reporter) -> Self {
         Self {
             bundle_dir: settings.bundle_dir,
-            proc: settings.proc,
+            reader: Reader::new(settings.proc, settings.reads),
             wanted: HashMap::new(),
             bundles: None,
             created: HashMap::new(),
@@ -112,6 +118,7 @@ impl Starts {
                     Vec::new()
                 }
             },
+            found = self.reader.next() => self.found(found),
             event = self.holder.next() => self.holder_reported(event),
             events = self.stops.next() => events,
         }
@@ -194,7 +201,7 @@ impl Starts {
                 }
                 Observation::Mounted(id, Ok(())) => events.extend(self.mark(&id)),
                 Observation::Mounted(id, Err(reason)) => events.extend(self.unable(&id, reason)),
-                Observation::Init(id, pid) => self.mark_volumes(&id, pid),
+                Observation::Init(id, pid) => self.has_process(&id, pid),
                 Observation::Removed(id) => {
                     self.created.remove(&id);
                     if self.marked.contains_key(&id) {
@@ -274,21 +281,28 @@ impl Starts {
         })
     }
 
-    /// Orders the marks of a container's volumes, which may contain its program. They exist from its first process on.
-    fn mark_volumes(&mut self, id: &ContainerId, pid: Pid) {
+    /// Reads a container's volumes, which may contain its program. They exist from its first process on.
+    fn has_process(&mut self, id: &ContainerId, pid: Pid) {
         self.created.remove(id);
-        let Some(marked) = self.marked.get_mut(id) else {
-            return;
-        };
-        marked.init = Some(pid);
-        let volumes = match bundle::volumes(&self.proc, pid) {
-            Ok(volumes) => volumes,
-            // Usually the process has exited in the meantime.
-            Err(error) => {
-                tracing::debug!(container_id = %id, error = %chain(&error), "could not read a container's mounts; a program on a volume starts unheld");
-                return;
+        if let Some(marked) = self.marked.get_mut(id) {
+            marked.init = Some(pid);
+            self.reader.read_volumes(marked.key.clone(), pid);
+        }
+    }
+
+    fn found(&mut self, found: Found) -> Vec<Event> {
+        match found {
+            Found::Volumes(id, volumes) => {
+                if self.marked.contains_key(&id) {
+                    self.mark_volumes(&id, &volumes);
+                }
+                Vec::new()
             }
-        };
+            Found::Program(id, occasion, started) => self.program_read(&id, occasion, started),
+        }
+    }
+
+    fn mark_volumes(&mut self, id: &ContainerId, volumes: &[OwnedFd]) {
         let order = Order::Volumes {
             container: id.clone(),
         };

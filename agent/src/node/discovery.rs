@@ -16,6 +16,7 @@ use usher_sys::pods::{
     cgroup::{Change, Error, Tree},
     container::{self, Container, Init},
     proc::ProcRoot,
+    reads::Reads,
 };
 
 use crate::{
@@ -52,6 +53,7 @@ struct Observation {
 pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
+    reads: Reads,
     living: HashMap<ContainerKey, Living>,
     /// Containers that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
@@ -67,6 +69,7 @@ impl Discovery {
     pub(crate) fn open(
         root: &Path,
         proc: ProcRoot,
+        reads: Reads,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, Vec<Event>), Error> {
         let (tree, changes, errors) = Tree::open(root)?;
@@ -74,6 +77,7 @@ impl Discovery {
         let mut discovery = Self {
             tree,
             proc,
+            reads,
             living: HashMap::new(),
             ended: HashMap::new(),
             namespaces: HashMap::new(),
@@ -232,6 +236,7 @@ impl Discovery {
                         key: key.clone(),
                         cgroup: cgroup.into(),
                         proc: self.proc.clone(),
+                        reads: self.reads.clone(),
                     });
                     vec![Event::container(key, ContainerChange::Appeared)]
                 }

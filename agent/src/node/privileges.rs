@@ -41,6 +41,11 @@ pub(crate) fn drop_for_event_loop() {
     log_failure(capability::keep_only(&EVENT_LOOP));
 }
 
+/// For threads that only read processes.
+pub(crate) fn drop_for_reads() {
+    log_failure(capability::keep_only(&[Needed::SysPtrace]));
+}
+
 /// For threads that only use servers and files. They run as root, which owns the files.
 pub(crate) fn drop_all() {
     log_failure(capability::keep_only(&[]));

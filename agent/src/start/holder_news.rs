@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use usher_client::error_chain::chain;
 use usher_core::{
     Event,
-    base::id::{ContainerId, Pid},
+    base::id::ContainerId,
     start::{News, StartResult},
 };
-use usher_sys::oci::bundle;
 
-use super::{Marked, Starts, holder_process::HolderEvent};
+use super::{Marked, Starts, holder_process::HolderEvent, reader::Occasion};
 
 /// Limit of the kept denials of unknown containers.
 const MAX_UNATTRIBUTED: usize = 64;
@@ -39,9 +37,7 @@ impl Starts {
                 self.event(&container, StartResult::Held)
             }
             News::Unable { container, reason } => {
-                let events = self.event(&container, StartResult::Unable(reason));
-                self.remove(&container);
-                events
+                self.ended(&container, StartResult::Unable(reason))
             }
             News::Released {
                 container,
@@ -52,27 +48,33 @@ impl Starts {
                     // The holder released the start at its limit, so its root's mark is obsolete.
                     self.send_release(&container);
                 }
-                let Some(marked) = self.marked.get(&container) else {
-                    return Vec::new();
-                };
-                let started = marked
-                    .init
-                    .filter(|_pid| held.is_none())
-                    .map(|pid| self.has_started(&container, pid));
-                let result = match (started, self.unattributed.is_empty()) {
-                    // The init process exited without an exec event, so the unattributed denial is its own.
-                    (Some(None), false) => StartResult::Denied(self.unattributed.remove(0)),
-                    _ => StartResult::Released {
-                        held,
-                        at_limit,
-                        ran: started == Some(Some(true)),
-                    },
-                };
-                let events = self.event(&container, result);
-                self.remove(&container);
-                events
+                let marked = self.marked.get(&container);
+                let init = marked.and_then(|marked| Some((marked.key.clone(), marked.init?)));
+                match (held, init) {
+                    (None, Some((key, init))) => {
+                        let occasion = Occasion::Released { at_limit };
+                        self.reader.read_program(key, init, occasion);
+                        Vec::new()
+                    }
+                    _ => {
+                        let ran = false;
+                        let result = StartResult::Released {
+                            held,
+                            at_limit,
+                            ran,
+                        };
+                        self.ended(&container, result)
+                    }
+                }
             }
         }
+    }
+
+    /// Reports the last event of a start.
+    fn ended(&mut self, container: &ContainerId, result: StartResult) -> Vec<Event> {
+        let events = self.event(container, result);
+        self.remove(container);
+        events
     }
 
     /// Reports all starts as lost: the kernel has released them.
@@ -131,19 +133,50 @@ impl Starts {
         ))
     }
 
-    /// Handles a new mark, under which the holder receives every exec. If the program already runs, the next exec is
-    /// not the start, so the agent releases the container.
+    /// Handles a new mark, under which the holder receives every exec.
     fn container_marked(&mut self, id: &ContainerId) -> Vec<Event> {
-        let bundles = self.bundles.as_ref();
-        if let Some(pid) = bundles.and_then(|bundles| bundles.init(id))
-            && self.has_started(id, pid) == Some(true)
-        {
-            if let Some(marked) = self.marked.get_mut(id) {
-                marked.init = Some(pid);
-            }
-            self.send_release(id);
+        let init = self.bundles.as_ref().and_then(|bundles| bundles.init(id));
+        if let (Some(init), Some(marked)) = (init, self.marked.get(id)) {
+            let key = marked.key.clone();
+            self.reader.read_program(key, init, Occasion::Marked(init));
         }
         self.event(id, StartResult::Marked)
+    }
+
+    /// Handles what a container's init process executes.
+    pub(super) fn program_read(
+        &mut self,
+        id: &ContainerId,
+        occasion: Occasion,
+        started: Option<bool>,
+    ) -> Vec<Event> {
+        let Some(marked) = self.marked.get_mut(id) else {
+            return Vec::new();
+        };
+        match occasion {
+            Occasion::Marked(init) => {
+                // The next exec is not the start.
+                if started == Some(true) {
+                    marked.init = Some(init);
+                    self.send_release(id);
+                }
+                Vec::new()
+            }
+            // The init process exited without an exec event, so the unattributed denial is its own.
+            Occasion::Released { .. } if started.is_none() && !self.unattributed.is_empty() => {
+                let reason = self.unattributed.remove(0);
+                self.ended(id, StartResult::Denied(reason))
+            }
+            Occasion::Released { at_limit } => {
+                let (held, ran) = (None, started == Some(true));
+                let result = StartResult::Released {
+                    held,
+                    at_limit,
+                    ran,
+                };
+                self.ended(id, result)
+            }
+        }
     }
 
     fn event(&self, container: &ContainerId, result: StartResult) -> Vec<Event> {
@@ -163,14 +196,5 @@ impl Starts {
             self.unattributed.clear();
         }
         Some(marked)
-    }
-
-    /// Whether a container's init process runs its program without an exec event; None if it has exited.
-    fn has_started(&self, id: &ContainerId, init: Pid) -> Option<bool> {
-        let started = bundle::started(&self.proc, init);
-        let started = started.inspect_err(|error| {
-            tracing::debug!(container_id = %id, error = %chain(error), "could not read what a container executes");
-        });
-        started.ok()
     }
 }

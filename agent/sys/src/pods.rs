@@ -7,4 +7,5 @@ pub mod mounted_file;
 pub mod pidfd;
 pub mod proc;
 pub(crate) mod readiness;
+pub mod reads;
 pub(crate) mod statx;

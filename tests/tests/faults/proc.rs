@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, PodSpec};
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
 
 use crate::{SIDECAR, enforcing, finish_and_quit};
 
@@ -85,34 +85,42 @@ fn empty_files() {
     survives(&FILES, |cover| std::fs::write(cover, "").unwrap());
 }
 
-/// A read that never returns blocks the thread that decides. `/healthz` reports it, so that the kubelet restarts the agent;
-/// when the read returns, the agent continues.
+/// Starts an agent that waits at an entry of this pod's app until something opens the pipe.
+fn start_hanging(node: &Node, bad: &Pod) -> (Agent, PathBuf) {
+    let pipe = node.run_dir().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mask = PathBuf::from(format!("/proc/{}/mountinfo", bad.pid("app")));
+    let agent = Agent::start_masked(node, &[(pipe.clone(), mask)]);
+    let reads = r#"operation="proc""#;
+    agent.wait_metric("usher_discovery_errors_total", reads, |errors| errors > 0.5);
+    (agent, pipe)
+}
+
+/// A read that does not return delays only its own pod, and is reported.
 #[test]
 fn hanging_entry() {
     let Some(node) = enforcing() else { return };
     let bad = node.run(&PodSpec::job("bad"));
     let good = node.run(&PodSpec::job("good"));
-    let pipe = node.run_dir().join("pipe");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let mask = PathBuf::from(format!("/proc/{}/mountinfo", bad.pid("app")));
-    let agent = Agent::start_masked(&node, &[(pipe.clone(), mask)]);
-    // The request may come before the agent has reached that entry.
-    eventually("the loop to hang", || agent.get("/healthz").0 == 503);
-    good.finish("app", 0);
-    good.ended("app");
-    assert!(good.requests(SIDECAR).is_empty());
+    let (agent, pipe) = start_hanging(&node, &bad);
+    finish_and_quit(&agent, &good);
+    assert_eq!(agent.get("/healthz").0, 200);
+    let late = node.run(&PodSpec::job("late"));
+    finish_and_quit(&agent, &late);
+    bad.finish("app", 0);
     // A writer makes the reader's `open` return. Then the reader gets the end of the file.
-    let answer = || {
+    eventually("the quit of the bad one", || {
         let mut options = std::fs::OpenOptions::new();
         let options = options.write(true).custom_flags(nix::libc::O_NONBLOCK);
         drop(options.open(&pipe));
-    };
-    eventually("the quit of the good one", || {
-        answer();
-        good.end_so_far(SIDECAR).is_some()
+        bad.end_so_far(SIDECAR).is_some()
     });
-    eventually("/healthz", || {
-        answer();
-        agent.get("/healthz").0 == 200
-    });
+}
+
+#[test]
+fn end_during_a_hanging_read() {
+    let Some(node) = enforcing() else { return };
+    let bad = node.run(&PodSpec::job("bad"));
+    let (agent, _pipe) = start_hanging(&node, &bad);
+    assert_eq!(agent.stop(), Some(0));
 }

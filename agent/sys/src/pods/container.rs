@@ -10,7 +10,6 @@ mod look;
 mod member;
 mod mounts;
 mod pace;
-mod turns;
 
 use std::{
     future::Future,
@@ -40,6 +39,7 @@ use crate::{
     pods::{
         pidfd::Pidfd,
         proc::{self, ProcRoot},
+        reads::Reads,
     },
 };
 
@@ -88,12 +88,13 @@ impl Init {
 }
 
 /// One container to follow.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Container {
     pub key: ContainerKey,
     pub cgroup: Arc<Path>,
     /// The host's `/proc`.
     pub proc: ProcRoot,
+    pub reads: Reads,
 }
 
 impl Container {
@@ -188,21 +189,37 @@ impl Container {
         Ok(Some(init))
     }
 
+    /// Reads processes of the container.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let container = self.clone();
+        let read = self.reads.run(&self.key.pod, move || read(&container));
+        read.await.map_err(|source| Error::Late {
+            id: self.key.id.clone(),
+            source,
+        })
+    }
+
     /// Waits until a process has executed the image's program; false after the last interval, for example if the start
     /// is held.
     async fn execution(&self, pid: Pid) -> bool {
-        let executed = || matches!(self.proc.has_executed(pid), Ok(Some(true)));
+        let executed = async || {
+            let read = self.read(move |container| container.proc.has_executed(pid));
+            matches!(read.await, Ok(Ok(Some(true))))
+        };
         for ms in EXEC_MS {
-            if executed() {
+            if executed().await {
                 return true;
             }
             sleep(Duration::from_millis(ms)).await;
         }
-        executed()
+        executed().await
     }
 
     /// Reports the exit of the init process. Before the reap, `/proc` shows whether it had executed the image's
-    /// program. Afterwards only the exit status does.
+    /// program, without a wait: the process has released its memory. Afterwards only the exit status does.
     async fn end<Report, Reported>(&self, pidfd: &Pidfd, executed: Option<bool>, report: &Report)
     where
         Report: Fn(ContainerChange, Option<Arc<Init>>) -> Reported,
@@ -238,13 +255,12 @@ impl Container {
         // During the change of the root, one read may return neither the old mounts nor the new ones, but not two
         // consecutive reads.
         while complete < 2 && looks.passed < NAMING {
-            let judged = mounts.judge(&self.proc, pid, |mounts| {
-                let name = self.name_in(mounts);
-                let is_complete = name.is_none() && self.is_complete(pid, mounts);
+            let judged = mounts.judge(self, pid, move |container, mounts| {
+                let name = container.name_in(mounts);
+                let is_complete = name.is_none() && container.is_complete(pid, mounts);
                 (name, is_complete)
             });
-            let judged = judged.await.map_err(|source| self.unreadable(source))?;
-            let Some((name, is_complete)) = judged else {
+            let Some((name, is_complete)) = judged.await? else {
                 break;
             };
             if name.is_some() {
@@ -265,7 +281,7 @@ impl Container {
         let mut mounts = Mounts::default();
         for ms in LATE_MS {
             sleep(Duration::from_millis(ms)).await;
-            let name = mounts.judge(&self.proc, pid, |mounts| self.name_in(mounts));
+            let name = mounts.judge(self, pid, |container, mounts| container.name_in(mounts));
             // A process that is no longer readable is exiting.
             if let Some(name) = name.await.ok()?? {
                 return Some(name);

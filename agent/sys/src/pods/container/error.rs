@@ -6,7 +6,7 @@ use usher_core::metric::value::DiscoveryOperation;
 
 use crate::{
     net::netns,
-    pods::{pidfd, proc},
+    pods::{pidfd, proc, reads::Late},
 };
 
 /// The container cannot be followed; the removal of its cgroup is still reported.
@@ -19,6 +19,11 @@ pub enum Error {
     Proc {
         id: usher_core::base::id::ContainerId,
         source: proc::Error,
+    },
+    #[error("reading the processes of container {id}")]
+    Late {
+        id: usher_core::base::id::ContainerId,
+        source: Late,
     },
     #[error("opening the init process of container {id}")]
     Pidfd {
@@ -39,7 +44,7 @@ impl Error {
     pub fn kind(&self) -> DiscoveryOperation {
         match self {
             Self::Procs { .. } => DiscoveryOperation::CgroupProcs,
-            Self::Proc { .. } => DiscoveryOperation::Proc,
+            Self::Proc { .. } | Self::Late { .. } => DiscoveryOperation::Proc,
             Self::Pidfd { .. } => DiscoveryOperation::Pidfd,
             Self::Netns { .. } => DiscoveryOperation::Netns,
             Self::NoProcess(_) => DiscoveryOperation::NoProcess,

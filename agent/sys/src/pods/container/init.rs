@@ -1,10 +1,14 @@
 //! Finds the init process of a container. A new cgroup contains the runtime's own processes first.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use usher_core::{base::id::Pid, node::init_process};
+use tokio::sync::Semaphore;
+use usher_core::{
+    base::id::Pid,
+    node::init_process::{self, Candidate},
+};
 
-use super::{Container, Error, mounts::Mounts, pace::Looks, turns::Turns};
+use super::{Container, Error, mounts::Mounts, pace::Looks};
 use crate::pods::pidfd::Pidfd;
 
 /// How long a container's cgroup may be empty.
@@ -17,26 +21,23 @@ const STAGES: Duration = Duration::from_secs(180);
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
 /// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
+/// How long processes are read at once. A container may have tens of thousands, and the kernel lists up to 65,536 groups
+/// for each; longer reads continue one container at a time.
+const TURN: Duration = Duration::from_millis(20);
+
+static LONG_READS: Semaphore = Semaphore::const_new(1);
+
 impl Container {
     /// Finds the init process; None if the cgroup is removed first.
     pub(super) async fn init_process(&self) -> Result<Option<Pidfd>, Error> {
         let mut looks = Looks::default();
         let mut mounts = Mounts::default();
-        let mut turns = Turns::new();
         let mut oldest: Option<(Pid, Duration)> = None;
         let mut shown = Duration::ZERO;
         while looks.passed < STAGES && looks.passed.saturating_sub(shown) < START {
-            let Some(pids) = self.processes()? else {
+            let Some(candidates) = self.candidates().await? else {
                 return Ok(None);
             };
-            let mut candidates = Vec::with_capacity(pids.len());
-            turns.begin().await;
-            for pid in pids {
-                turns.pause_if_over().await;
-                let candidate = self.proc.candidate(pid);
-                candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
-            }
-            turns.end();
             if !candidates.is_empty() {
                 shown = looks.passed;
             }
@@ -58,6 +59,38 @@ impl Container {
             looks.wait().await;
         }
         Err(Error::NoProcess(self.key.id.clone()))
+    }
+
+    /// The processes of the container; None if its cgroup has been removed.
+    async fn candidates(&self) -> Result<Option<Vec<Candidate>>, Error> {
+        let first = self.read(|container| {
+            let pids = container.processes()?;
+            pids.map(|pids| container.turn(pids)).transpose()
+        });
+        let Some((mut candidates, mut rest)) = first.await?? else {
+            return Ok(None);
+        };
+        while !rest.is_empty() {
+            let _turn = LONG_READS.acquire().await;
+            let more = self.read(move |container| container.turn(rest));
+            let (found, left) = more.await??;
+            candidates.extend(found);
+            rest = left;
+        }
+        Ok(Some(candidates))
+    }
+
+    /// Reads these processes for one turn. Returns those that are left.
+    fn turn(&self, mut pids: Vec<Pid>) -> Result<(Vec<Candidate>, Vec<Pid>), Error> {
+        let begun = Instant::now();
+        let mut candidates = Vec::with_capacity(pids.len());
+        while begun.elapsed() < TURN
+            && let Some(pid) = pids.pop()
+        {
+            let candidate = self.proc.candidate(pid);
+            candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
+        }
+        Ok((candidates, pids))
     }
 
     /// Opens a process; None if it is no longer in the container.
@@ -89,11 +122,11 @@ impl Container {
         pid: Pid,
         oldest: Duration,
     ) -> Result<bool, Error> {
-        let judged = mounts.judge(&self.proc, pid, |mounts| {
-            self.name_in(mounts).is_some() || oldest >= SETTLED && self.is_complete(pid, mounts)
+        let judged = mounts.judge(self, pid, move |container, mounts| {
+            container.name_in(mounts).is_some()
+                || oldest >= SETTLED && container.is_complete(pid, mounts)
         });
-        let judged = judged.await.map_err(|source| self.unreadable(source))?;
-        Ok(judged == Some(true))
+        Ok(judged.await? == Some(true))
     }
 }
 

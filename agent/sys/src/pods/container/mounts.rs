@@ -1,14 +1,14 @@
 //! Reads the mounts of a container that is being prepared, again and again.
 //!
-//! The container determines how long they are. Long ones are read one container at a time and with pauses, so that
-//! they take a tenth of the thread at most.
+//! The container determines how long they are. Long ones are read one container at a time and with pauses, because
+//! changes of mounts on the node wait for a read, and a copy of them is large.
 
 use std::time::{Duration, Instant};
 
 use tokio::{sync::Semaphore, time::sleep};
 use usher_core::base::id::Pid;
 
-use crate::pods::proc::{Error, ProcRoot};
+use super::{Container, Error};
 
 /// From this length on mounts are long: some 800, more than containers have.
 const LONG: usize = 256 * 1024;
@@ -28,31 +28,45 @@ pub(super) struct Mounts {
 
 impl Mounts {
     /// Judges the mounts of a process, which are empty while it has the root of its parent. None if it has exited.
-    pub(super) async fn judge<T>(
+    pub(super) async fn judge<T: Send + 'static>(
         &mut self,
-        proc: &ProcRoot,
+        container: &Container,
         pid: Pid,
-        judge: impl FnOnce(&str) -> T,
+        judge: impl Fn(&Container, &str) -> T + Clone + Send + 'static,
     ) -> Result<Option<T>, Error> {
         if !self.are_long {
-            match proc.own_mountinfo(pid, LONG)? {
+            match read(container, pid, LONG, judge.clone()).await? {
                 None => return Ok(None),
-                Some(mounts) if mounts.len() < LONG => return Ok(Some(judge(&mounts))),
+                Some((judged, length)) if length < LONG => return Ok(Some(judged)),
                 Some(_) => self.are_long = true,
             }
         }
         let turn = LONG_READS.acquire().await.ok();
         let begun = Instant::now();
-        let judged = proc.own_mountinfo(pid, ALL)?.map(|mounts| {
-            self.are_long = mounts.len() >= LONG;
-            judge(&mounts)
-        });
+        let judged = read(container, pid, ALL, judge).await?;
         // The result does not wait: the container may exit meanwhile.
         let pause = begun.elapsed() * PAUSE;
         tokio::spawn(async move {
             sleep(pause.min(Duration::from_secs(1))).await;
             drop(turn);
         });
-        Ok(judged)
+        Ok(judged.map(|(judged, length)| {
+            self.are_long = length >= LONG;
+            judged
+        }))
     }
+}
+
+/// Judges the first mounts. Also returns how long they are.
+async fn read<T: Send + 'static>(
+    container: &Container,
+    pid: Pid,
+    limit: usize,
+    judge: impl FnOnce(&Container, &str) -> T + Send + 'static,
+) -> Result<Option<(T, usize)>, Error> {
+    let judged = container.read(move |container| {
+        let mounts = container.proc.own_mountinfo(pid, limit)?;
+        Ok(mounts.map(|mounts| (judge(container, &mounts), mounts.len())))
+    });
+    judged.await?.map_err(|source| container.unreadable(source))
 }

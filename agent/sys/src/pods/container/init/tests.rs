@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 
 use super::super::init::*;
-use crate::pods::proc::ProcRoot;
+use crate::pods::{proc::ProcRoot, reads::Reads};
 
 /// A container whose cgroup has these processes.
 fn container(cgroup: &Path, processes: &str) -> Container {
@@ -16,6 +16,7 @@ fn container(cgroup: &Path, processes: &str) -> Container {
         },
         cgroup: cgroup.into(),
         proc: ProcRoot::new("/proc"),
+        reads: Reads::default(),
     }
 }
 
