@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use usher_cluster::{Config, Layout, programs::Sidecars};
+use usher_cluster::{
+    Config, Layout,
+    programs::{Profile, Sidecars},
+};
 use usher_tests::record::{COMMAND_VARIABLE, FILE_VARIABLE};
 
 use crate::{
@@ -166,7 +169,7 @@ pub(crate) fn smoke() -> Result<()> {
 fn on_synthetic_pods(name: Name, args: &Args, records: &Path) -> Result<()> {
     // Measure the released programs: loading shared libraries would take the plugin longer than its work, and another C
     // library uses memory differently.
-    let programs = image::programs()?;
+    let programs = image::programs(Profile::Release)?;
     let mut bench = command(name, &[], args, records);
     run_command(bench.envs(PROGRAM_VARIABLES.into_iter().zip(programs)))
 }

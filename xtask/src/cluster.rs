@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use usher_cluster::{
     Cluster, Config, Layout, Member, Network,
-    programs::{Containerd, Kubernetes, OciRuntime, Sidecars},
+    programs::{Containerd, Kubernetes, OciRuntime, Profile, Sidecars},
 };
 
 use crate::{
@@ -140,7 +140,7 @@ fn node_status(member: &Member) {
 
 /// Creates the cluster with the agent's image. Removes an earlier cluster of this name, which may be in any state.
 pub(crate) fn recreate(config: Config) -> Result<Cluster> {
-    let archive = image::agent()?;
+    let archive = image::agent(Profile::Release)?;
     let cluster = Cluster::with(config)?;
     cluster.down()?;
     cluster.up()?;

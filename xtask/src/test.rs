@@ -52,8 +52,8 @@ const SOAK: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also the second cgroup layout, two nodes, the tests of the cluster itself, a soak, longer fuzzing, and few samples
-    /// of the benchmarks without a cluster
+    /// Also the second cgroup layout, two nodes, the tests of the cluster itself, a soak, fuzzing, examples in the
+    /// documentation, and few samples of the benchmarks without a cluster
     #[arg(long)]
     all: bool,
     /// Skip format, clippy, rustdoc, policies and rules
@@ -144,7 +144,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
         rerun::run(command, &[])
     });
     // Not at idle priority: libFuzzer would report a starved input as a hang.
-    let fuzz = (!steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));
+    let fuzz = (scope.all && !steps.failed()).then(|| thread::spawn(move || fuzz_steps(scope)));
     if let Some(programs) = programs {
         steps.run("programs of the cluster", || match programs.join() {
             Ok(ready) => ready.map(drop),
@@ -173,7 +173,7 @@ fn all_steps(steps: &mut Steps, scope: Scope, layouts: &[Layout]) {
 fn fuzz_steps(scope: Scope) -> Steps {
     let mut steps = Steps::keep_going("test");
     match fuzz::has_compiler() {
-        Ok(()) => steps.run("fuzz", || fuzz::in_pipeline(scope.all)),
+        Ok(()) => steps.run("fuzz", fuzz::in_pipeline),
         Err(error) => steps.skip("fuzz", &format!("{error:#}"), scope.skips_are_errors),
     }
     steps

@@ -29,7 +29,7 @@ pub use self::{
     istio::{Istio, PilotAgent, VERSION as ISTIO_VERSION},
     kubernetes::Kubernetes,
     oci_runtime::OciRuntime,
-    own::{OwnPrograms, build_static, cargo, ensure_target},
+    own::{OwnPrograms, Profile, build_static, cargo, ensure_target},
     prometheus::{Prometheus, prometheus},
     wireshark::{Wireshark, wireshark},
 };

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use usher_cluster::{
     image::{self, Image, ImageConfig, Layer},
-    programs,
+    programs::{self, Profile},
     progress::say,
 };
 
@@ -30,21 +30,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    write(&args.tag, args.output.clone()).map(drop)
+    write(&args.tag, args.output.clone(), Profile::Release).map(drop)
 }
 
 /// Builds the image of `deploy/manifests/usher.yaml`. Returns its archive.
-pub(crate) fn agent() -> Result<PathBuf> {
-    write(AGENT, None)
+pub(crate) fn agent(profile: Profile) -> Result<PathBuf> {
+    write(AGENT, None, profile)
 }
 
 /// Builds the programs of the image.
-pub(crate) fn programs() -> Result<Vec<PathBuf>> {
+pub(crate) fn programs(profile: Profile) -> Result<Vec<PathBuf>> {
     PROGRAMS
         .iter()
         .map(|(program, package)| {
             let args = ["--bin", program, IMAGE_FEATURES];
-            let folder = programs::build_static(package, &args, &target_dir())?;
+            let folder = programs::build_static(package, profile, &args, &target_dir())?;
             Ok(folder.join(program))
         })
         .collect()
@@ -57,8 +57,8 @@ pub(super) fn layer(programs: &[&Path], notices: &str) -> Result<(Layer, ImageCo
     Ok((layer.bytes(place, notices, 0o644), config))
 }
 
-fn write(tag: &str, output: Option<PathBuf>) -> Result<PathBuf> {
-    let programs = programs()?;
+fn write(tag: &str, output: Option<PathBuf>, profile: Profile) -> Result<PathBuf> {
+    let programs = programs(profile)?;
     let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
     let archive = output.unwrap_or_else(|| target_dir().join("image/usher-agent.tar"));
     if let Some(parent) = archive.parent() {

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use nix::unistd::gettid;
-use usher_cluster::progress::say;
+use usher_cluster::{programs::Profile, progress::say};
 
 use super::{Scope, fuzz, test_command};
 use crate::{lint, release::image, step::Steps, workspace::run};
@@ -31,17 +31,19 @@ impl Background {
             if scope.has_clusters {
                 steps.run("image of the agent", || {
                     // The receiver is gone if another step has failed.
-                    image::agent().map(|archive| drop(sender.send(archive)))
+                    image::agent(Profile::Quick).map(|archive| drop(sender.send(archive)))
                 });
             }
-            if fuzz::has_compiler().is_ok() {
-                steps.run("fuzz targets", fuzz::build);
-            }
-            steps.run("examples in the documentation", || {
-                run(test_command(scope).arg("--doc"))
-            });
             if scope.has_lint {
                 steps.run("rustdoc", lint::documentation);
+            }
+            if scope.all {
+                steps.run("examples in the documentation", || {
+                    run(test_command(scope).arg("--doc"))
+                });
+                if fuzz::has_compiler().is_ok() {
+                    steps.run("fuzz targets", fuzz::build);
+                }
             }
             steps
         });

@@ -18,9 +18,8 @@ use crate::workspace::target_dir;
 
 pub(super) use build::has_compiler;
 
-/// Fuzzing time in a pipeline, without and with `--all`.
-const SHORT: Duration = Duration::from_secs(100);
-const LONG: Duration = Duration::from_secs(10 * 60);
+/// Fuzzing time in a pipeline.
+const PIPELINE: Duration = Duration::from_secs(10 * 60);
 /// A pipeline has the same seed every time, so that it judges the change and not the seed.
 const PIPELINE_SEED: u32 = 1;
 
@@ -50,9 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Fuzzes all targets with one job. Other work may use the other processors.
-pub(super) fn in_pipeline(is_long: bool) -> Result<()> {
-    let length = if is_long { LONG } else { SHORT };
-    fuzz(Some(PIPELINE_SEED), &session::targets()?, length, 1)
+pub(super) fn in_pipeline() -> Result<()> {
+    fuzz(Some(PIPELINE_SEED), &session::targets()?, PIPELINE, 1)
 }
 
 pub(super) fn build() -> Result<()> {

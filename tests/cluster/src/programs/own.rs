@@ -75,18 +75,42 @@ pub fn cargo() -> Command {
     cargo
 }
 
+/// How the programs are built: a profile of the workspace's `Cargo.toml`.
+#[derive(Debug, Clone, Copy)]
+pub enum Profile {
+    /// As they are released.
+    Release,
+    /// In a quarter of the time.
+    Quick,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Quick => "quick",
+        }
+    }
+}
+
 /// Builds a package of this workspace as static programs and returns their directory.
 ///
 /// Cargo knows what is out of date, so it runs every time. Some packages have C code, for which any C compiler
 /// of the machine suffices, because it only calls functions that musl has.
-pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<PathBuf> {
+pub fn build_static(
+    package: &str,
+    profile: Profile,
+    args: &[&str],
+    target_dir: &Path,
+) -> Result<PathBuf> {
     let target = musl_target();
     ensure_target(&target)?;
     let mut cargo = cargo();
     cargo
         .args([
             "build",
-            "--release",
+            "--profile",
+            profile.name(),
             "--package",
             package,
             "--target",
@@ -107,7 +131,7 @@ pub fn build_static(package: &str, args: &[&str], target_dir: &Path) -> Result<P
     }
     let log = cache::root()?.join(format!("{package}.cargo.log"));
     run_logged(&format!("static {package}"), &mut cargo, &log)?;
-    Ok(target_dir.join(target).join("release"))
+    Ok(target_dir.join(target).join(profile.name()))
 }
 
 /// A separate target directory keeps these builds from waiting for another build of the workspace.
@@ -118,6 +142,7 @@ pub(super) fn build() -> Result<OwnPrograms> {
     }
     let out = build_static(
         "usher-cluster",
+        Profile::Quick,
         &["--bins", "--no-default-features"],
         &place,
     )?;
