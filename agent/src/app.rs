@@ -20,14 +20,11 @@ use usher_client::{crash_point, error_chain::chain, platform, run_dir};
 use usher_core::{
     Event,
     base::id::{NetnsId, Pid},
+    metric::value::DiscoveryOperation,
 };
 use usher_sys::{
     net::netns::Netns,
-    pods::{
-        cgroup,
-        proc::ProcRoot,
-        reads::{self, Reads},
-    },
+    pods::{cgroup, proc::ProcRoot, reads::Reads},
     process::{child::Launch, priority},
 };
 
@@ -60,11 +57,6 @@ const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
 /// How long the start waits for the features of the kernel, which are probed within milliseconds.
 const KERNEL_PROBE: Duration = Duration::from_millis(500);
-
-/// How long a thread that reads processes stays without work.
-const KEEP_THREADS: Duration = Duration::from_secs(1);
-/// Virtual size of its stack; most pages stay unused.
-const STACK: usize = 512 * 1024;
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -131,8 +123,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         looped.context("watching the cgroup tree")?;
         served.unwrap_or_else(|_panic| anyhow::bail!("the service thread panicked"))
     })?;
-    // This ends the tasks that keep the plugin's socket open, and does not wait for reads that do not return.
-    runtime.shutdown_background();
+    // This ends the tasks that keep the plugin's socket open.
+    drop(runtime);
     if end == End::Deleted {
         leave::clean_after_deletion(args);
     }
@@ -173,11 +165,11 @@ async fn edges(
     let metrics = &reporter.metrics;
     let mut kernel = kernel_features::probe(node.bundle_dir.clone(), Arc::clone(metrics))
         .context("starting the thread that probes the kernel")?;
-    // Probe before the walk, whose tasks may hang, and before the agent serves: a pod that starts later is observed
+    // Probe before the walk, and before the agent serves: a pod that starts later is observed
     // from its first event.
     let features = tokio::time::timeout(KERNEL_PROBE, &mut kernel).await;
     let features = features.ok().and_then(Result::ok);
-    let reads = Reads::default();
+    let reads = reads(metrics);
     let opened = Discovery::open(&root, host.proc.clone(), reads.clone(), Arc::clone(metrics));
     let (discovery, walked) =
         opened.with_context(|| format!("watching the pods below {}", root.display()))?;
@@ -215,22 +207,26 @@ async fn edges(
     Ok((edges, events.collect()))
 }
 
-/// The event loop's runtime. Its other threads only read processes.
 fn runtime() -> std::io::Result<Runtime> {
-    Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(reads::NODE)
-        .thread_keep_alive(KEEP_THREADS)
-        .thread_stack_size(STACK)
-        .thread_name("reads")
-        .on_thread_start(|| {
-            privileges::drop_for_reads();
-            // It inherits the event loop's priority.
-            if let Err(error) = priority::reset() {
-                tracing::warn!(error = %chain(&error), "a thread that reads processes has the event loop's priority");
-            }
-        })
-        .build()
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Reads of processes, on threads without the event loop's priority and capabilities.
+fn reads(metrics: &Arc<Metrics>) -> Reads {
+    let prepare = || {
+        privileges::drop_for_reads();
+        if let Err(error) = priority::reset() {
+            tracing::warn!(error = %chain(&error), "a thread that reads processes has the event loop's priority");
+        }
+    };
+    let metrics = Arc::clone(metrics);
+    Reads::new(prepare, move |pod| {
+        metrics.discovery_errors.inc(&DiscoveryOperation::Proc);
+        tracing::warn!(
+            pod_uid = %pod,
+            "a read of a pod's processes takes longer than 10 s; its containers are followed when it returns"
+        );
+    })
 }
 
 /// The host's own network namespace, and whether that is certain.

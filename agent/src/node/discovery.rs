@@ -268,7 +268,7 @@ impl Discovery {
                 if matches!(error, container::Error::NoProcess(_)) {
                     return;
                 }
-                // For example, no descriptor or memory was left. The loop ends with the cgroup at the latest.
+                // For example, no descriptor, memory or thread was left. The loop ends with the cgroup at the latest.
                 tokio::time::sleep(wait).await;
                 wait = LATE.min(wait * 2);
             }

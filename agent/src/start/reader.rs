@@ -1,14 +1,24 @@
 //! Reads what the init processes of starting containers execute and mount. The event loop does not wait for it.
 
-use std::{io, os::fd::OwnedFd};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 use usher_client::error_chain::chain;
-use usher_core::base::id::{ContainerId, ContainerKey, Pid};
+use usher_core::base::id::{ContainerId, ContainerKey, Pid, PodUid};
 use usher_sys::{
     oci::bundle,
-    pods::{proc::ProcRoot, reads::Reads},
+    pods::{
+        proc::ProcRoot,
+        reads::{ALL_MOUNTS, LONG_MOUNTS, Reads},
+    },
 };
+
+/// A program that runs after this time may have been executed since the read was requested.
+const PROMPT: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -21,7 +31,7 @@ pub(super) struct Reader {
 pub(super) enum Found {
     /// The mounts of a container that may contain its program.
     Volumes(ContainerId, Vec<OwnedFd>),
-    /// Whether a container's init process runs its program without an exec event; None if it has exited.
+    /// Whether a container's init process ran its program at the request, without an exec event; None if it has exited.
     Program(ContainerId, Occasion, Option<bool>),
 }
 
@@ -47,8 +57,8 @@ impl Reader {
     pub(super) fn read_volumes(&mut self, key: ContainerKey, init: Pid) {
         let (proc, reads) = (self.proc.clone(), self.reads.clone());
         self.tasks.spawn(async move {
-            let read = reads.run(&key.pod, move || bundle::volumes(&proc, init));
-            match read.await.map_err(io::Error::other).flatten() {
+            let read = move |limit| bundle::volumes(&proc, init, limit);
+            match of_mounts(&reads, &key.pod, read).await {
                 Ok(volumes) => Some(Found::Volumes(key.id, volumes)),
                 // Usually the process has exited in the meantime.
                 Err(error) => {
@@ -62,8 +72,13 @@ impl Reader {
     pub(super) fn read_program(&mut self, key: ContainerKey, init: Pid, occasion: Occasion) {
         let (proc, reads) = (self.proc.clone(), self.reads.clone());
         self.tasks.spawn(async move {
-            let read = reads.run(&key.pod, move || bundle::started(&proc, init));
-            let started = read.await.map_err(io::Error::other).flatten();
+            let requested = Instant::now();
+            let read = move |limit| {
+                let is_prompt = requested.elapsed() < PROMPT;
+                let started = bundle::started(&proc, init, limit)?;
+                Ok(started.map(|started| started && is_prompt))
+            };
+            let started = of_mounts(&reads, &key.pod, read).await;
             let started = started.inspect_err(|error| {
                 tracing::debug!(container_id = %key.id, error = %chain(error), "could not read what a container executes");
             });
@@ -82,4 +97,18 @@ impl Reader {
             }
         }
     }
+}
+
+/// Reads something of the mounts of a pod's process: first where they are short, as a rule.
+async fn of_mounts<T: Default + Send + 'static>(
+    reads: &Reads,
+    pod: &PodUid,
+    read: impl Fn(usize) -> io::Result<Option<T>> + Clone + Send + 'static,
+) -> io::Result<T> {
+    let first = read.clone();
+    if let Some(found) = reads.run(pod, move || first(LONG_MOUNTS)).await?? {
+        return Ok(found);
+    }
+    let found = reads.run_long(pod, move || read(ALL_MOUNTS)).await??;
+    Ok(found.unwrap_or_default())
 }

@@ -13,6 +13,7 @@ mod pace;
 
 use std::{
     future::Future,
+    io,
     path::Path,
     sync::{
         Arc,
@@ -196,10 +197,25 @@ impl Container {
     ) -> Result<T, Error> {
         let container = self.clone();
         let read = self.reads.run(&self.key.pod, move || read(&container));
-        read.await.map_err(|source| Error::Late {
+        read.await.map_err(|source| self.no_thread(source))
+    }
+
+    /// The same for a read that needs much memory or time.
+    async fn read_long<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let container = self.clone();
+        let reads = &self.reads;
+        let read = reads.run_long(&self.key.pod, move || read(&container));
+        read.await.map_err(|source| self.no_thread(source))
+    }
+
+    fn no_thread(&self, source: io::Error) -> Error {
+        Error::Thread {
             id: self.key.id.clone(),
             source,
-        })
+        }
     }
 
     /// Waits until a process has executed the image's program; false after the last interval, for example if the start

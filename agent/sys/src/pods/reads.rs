@@ -7,88 +7,141 @@
 
 use std::{
     collections::HashMap,
+    fmt, io,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::spawn_blocking,
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
 };
 use usher_core::base::id::PodUid;
 
+/// From this length on mounts are long: some 800, more than containers have.
+pub const LONG_MOUNTS: usize = 256 * 1024;
+/// How much of the mounts of a container is read. One that mounts the root of a full node has up to 2 MiB before the mount
+/// that names it. One that may mount can have 100,000 (`fs.mount-max`) of 30 kB each, but the mounts of its runtime come
+/// first.
+pub const ALL_MOUNTS: usize = 4 * 1024 * 1024;
+
 /// Reads of one pod at the same time.
 const POD: usize = 2;
 /// Reads of all pods at the same time, also those that do not return.
-pub const NODE: usize = 32;
-/// The time limit of a read, with the wait for others. An idle node needs microseconds.
-const LIMIT: Duration = Duration::from_secs(10);
+const NODE: usize = 32;
+/// Of these, reads that need much memory or time: more than those of one pod.
+const LONG: usize = POD + 1;
+/// After this time, with the wait for others, a read is late. An idle node needs microseconds.
+const LATE: Duration = Duration::from_secs(10);
 /// Pods whose reads are counted: more than a node has.
 const COUNTED: usize = 1024;
+/// Virtual size of a thread's stack; most pages stay unused.
+const STACK: usize = 512 * 1024;
 
 /// The limits of reads. Clones share them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Reads {
     node: Arc<Semaphore>,
+    long: Arc<Semaphore>,
     pods: Arc<Mutex<HashMap<PodUid, Arc<Semaphore>>>>,
+    prepare: fn(),
+    late: Arc<dyn Fn(&PodUid) + Send + Sync>,
     limit: Duration,
 }
 
-/// A read did not return in time. It continues, and counts until it returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it did not return within {} s", LIMIT.as_secs())]
-pub struct Late;
-
-impl Default for Reads {
-    fn default() -> Self {
+impl Reads {
+    /// Each thread first calls `prepare`; `late` reports a read that is late. It continues.
+    pub fn new(prepare: fn(), late: impl Fn(&PodUid) + Send + Sync + 'static) -> Self {
         Self {
             node: Arc::new(Semaphore::new(NODE)),
+            long: Arc::new(Semaphore::new(LONG)),
             pods: Arc::default(),
-            limit: LIMIT,
+            prepare,
+            late: Arc::new(late),
+            limit: LATE,
         }
     }
-}
 
-impl Reads {
     /// Runs a read of a pod's processes.
     ///
     /// # Errors
-    /// [`Late`]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a starting container is read many times within milliseconds, so threads are used again"
-    )]
+    /// No thread can be started, or the read panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         pod: &PodUid,
         read: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Late> {
-        let done = async {
-            let permits = self.permits(pod).await?;
-            let read = spawn_blocking(move || {
-                let done = read();
-                drop(permits);
-                done
-            });
-            read.await.ok()
-        };
-        timeout(self.limit, done).await.ok().flatten().ok_or(Late)
+    ) -> io::Result<T> {
+        self.report_late(pod, self.start(pod, false, read)).await
     }
 
-    /// The pod's permit first, so that one that waits for its pod keeps no permit of the node.
-    async fn permits(&self, pod: &PodUid) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = self.of_pod(pod).acquire_owned().await.ok()?;
-        let node = Arc::clone(&self.node).acquire_owned().await.ok()?;
-        Some([own, node])
+    /// The same for a read that needs much memory or time.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub async fn run_long<T: Send + 'static>(
+        &self,
+        pod: &PodUid,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.report_late(pod, self.start(pod, true, read)).await
+    }
+
+    async fn report_late<T>(
+        &self,
+        pod: &PodUid,
+        read: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let mut read = pin!(read);
+        if let Ok(done) = timeout(self.limit, &mut read).await {
+            return done;
+        }
+        (self.late)(pod);
+        read.await
+    }
+
+    async fn start<T: Send + 'static>(
+        &self,
+        pod: &PodUid,
+        is_long: bool,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let permits = self.permits(pod, is_long).await.map_err(io::Error::other)?;
+        let (sender, done) = oneshot::channel();
+        let prepare = self.prepare;
+        thread::Builder::new()
+            .name("reads".to_owned())
+            .stack_size(STACK)
+            .spawn(move || {
+                prepare();
+                let done = read();
+                drop(permits);
+                // The container may have ended meanwhile.
+                drop(sender.send(done));
+            })?;
+        done.await.map_err(io::Error::other)
+    }
+
+    /// The pod's permit first, so that a read that waits for its pod keeps nothing from others.
+    async fn permits(
+        &self,
+        pod: &PodUid,
+        is_long: bool,
+    ) -> Result<Vec<OwnedSemaphorePermit>, AcquireError> {
+        let mut permits = vec![self.of_pod(pod).acquire_owned().await?];
+        if is_long {
+            permits.push(Arc::clone(&self.long).acquire_owned().await?);
+        }
+        permits.push(Arc::clone(&self.node).acquire_owned().await?);
+        Ok(permits)
     }
 
     fn of_pod(&self, pod: &PodUid) -> Arc<Semaphore> {
         let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         if pods.len() >= COUNTED && !pods.contains_key(pod) {
-            pods.retain(|_pod, reads| {
-                Arc::strong_count(reads) > 1 || reads.available_permits() < POD
-            });
+            // A permit has a reference as well.
+            pods.retain(|_pod, reads| Arc::strong_count(reads) > 1);
         }
         let reads = pods
             .entry(pod.clone())
@@ -97,9 +150,20 @@ impl Reads {
     }
 }
 
+impl fmt::Debug for Reads {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Reads").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    };
+
+    use tokio::task::JoinHandle;
 
     use super::*;
 
@@ -107,39 +171,67 @@ mod tests {
         PodUid::parse(&format!("0a1b2c3d-0000-4000-8000-{number:012}")).unwrap()
     }
 
+    /// A read that returns when the sender is dropped.
+    fn stuck(reads: &Reads, is_long: bool) -> (mpsc::Sender<()>, JoinHandle<bool>) {
+        let (end, ended) = mpsc::channel();
+        let reads = reads.clone();
+        let read = tokio::spawn(async move {
+            let read = move || ended.recv().is_err();
+            reads.start(&pod(1), is_long, read).await.unwrap()
+        });
+        (end, read)
+    }
+
     #[tokio::test]
     async fn reads_that_do_not_return_delay_only_their_pod() {
-        let reads = Reads {
-            limit: Duration::from_millis(50),
-            ..Reads::default()
-        };
-        let (end, ended) = mpsc::channel::<()>();
-        let ended = Arc::new(Mutex::new(ended));
-        for _stuck in 0..POD {
-            let ended = Arc::clone(&ended);
-            let stuck = move || ended.lock().unwrap().recv().is_ok();
-            assert_eq!(reads.run(&pod(1), stuck).await, Err(Late));
+        for is_long in [false, true] {
+            let late = Arc::new(AtomicUsize::new(0));
+            let reported = Arc::clone(&late);
+            let reads = Reads {
+                limit: Duration::from_millis(20),
+                ..Reads::new(
+                    || {},
+                    move |late| {
+                        assert_eq!(*late, pod(1));
+                        reported.fetch_add(1, Ordering::Relaxed);
+                    },
+                )
+            };
+            let first = [stuck(&reads, is_long), stuck(&reads, is_long)];
+            let third = tokio::spawn({
+                let reads = reads.clone();
+                async move { reads.run(&pod(1), || 7).await.unwrap() }
+            });
+            while late.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(reads.run(&pod(2), || 8).await.unwrap(), 8);
+            assert_eq!(reads.run_long(&pod(2), || 9).await.unwrap(), 9);
+            assert!(!third.is_finished());
+            for (end, read) in first {
+                drop(end);
+                assert!(read.await.unwrap());
+            }
+            assert_eq!(third.await.unwrap(), 7);
         }
-        let never = || panic!("there are enough threads in this pod");
-        assert_eq!(reads.run::<()>(&pod(1), never).await, Err(Late));
-        assert_eq!(reads.run(&pod(2), || 7).await, Ok(7));
-        drop(end);
-        let patient = Reads {
-            limit: LIMIT,
-            ..reads
-        };
-        assert_eq!(patient.run(&pod(1), || 8).await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn read_that_panics_is_an_error() {
+        let reads = Reads::new(|| {}, |_pod| {});
+        for _ in 0..=POD {
+            let pod = pod(1);
+            let read = reads.run(&pod, || panic!("on purpose"));
+            assert!(read.await.is_err());
+        }
     }
 
     #[tokio::test]
     async fn pods_without_reads_are_not_counted_for_ever() {
-        let reads = Reads::default();
-        for number in 0..=u8::MAX {
-            for letter in ["a", "b", "c", "d", "e"] {
-                let uid = format!("0a1b2c3d-0000-4000-800{letter}-{number:012}");
-                let pod = PodUid::parse(&uid).unwrap();
-                assert_eq!(reads.run(&pod, || ()).await, Ok(()));
-            }
+        let reads = Reads::new(|| {}, |_pod| {});
+        for number in 0..2 * COUNTED {
+            let uid = format!("0a1b2c3d-0000-4000-8000-{number:012}");
+            reads.of_pod(&PodUid::parse(&uid).unwrap());
         }
         assert!(reads.pods.lock().unwrap().len() <= COUNTED);
     }

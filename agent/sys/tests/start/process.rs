@@ -20,7 +20,7 @@ use usher_sys::{
         bundle::{started, visible, volumes},
         fanotify::{Group, Mark},
     },
-    pods::proc::ProcRoot,
+    pods::{proc::ProcRoot, reads::LONG_MOUNTS},
 };
 
 use crate::scratch::{Starter, TRUE, all, bind, inside, overlay, readable, tmpfs};
@@ -36,17 +36,18 @@ fn own() -> Pid {
 fn program_on_own_mounts_or_not() {
     inside(|dir| {
         let proc = ProcRoot::new("/proc");
-        assert!(!started(&proc, own()).unwrap());
+        let started = |pid| started(&proc, pid, LONG_MOUNTS);
+        assert_eq!(started(own()).unwrap(), Some(false));
         let mut starter = Starter::executing(&dir.join("none"));
         // The parent may continue just before the child's exec.
         let end = Instant::now() + PATIENCE;
-        while !started(&proc, starter.pid()).unwrap() {
+        while started(starter.pid()).unwrap() != Some(true) {
             assert!(Instant::now() < end);
             thread::yield_now();
         }
         starter.go();
         assert!(!starter.succeeds());
-        started(&proc, starter.pid()).unwrap_err();
+        started(starter.pid()).unwrap_err();
     });
 }
 
@@ -71,7 +72,8 @@ fn volumes_that_may_contain_programs() {
         tmpfs(&covered, MsFlags::empty());
         let hidden = fs::File::open(&covered).unwrap();
         tmpfs(&covered, MsFlags::empty());
-        let all = volumes(&proc, own()).unwrap();
+        assert!(volumes(&proc, own(), 1).unwrap().is_none());
+        let all = volumes(&proc, own(), LONG_MOUNTS).unwrap().unwrap();
         assert!(has(&all, &plain) && has(&all, &below) && has(&all, &covered));
         assert!(!has(&all, &noexec));
         let hidden = fstat(&hidden).unwrap();
@@ -79,7 +81,7 @@ fn volumes_that_may_contain_programs() {
             !all.iter()
                 .any(|fd| fstat(fd).unwrap().st_dev == hidden.st_dev)
         );
-        volumes(&proc, Pid(i32::MAX)).unwrap_err();
+        volumes(&proc, Pid(i32::MAX), LONG_MOUNTS).unwrap_err();
     });
 }
 
@@ -93,7 +95,8 @@ fn program_on_a_volume_waits() {
         // Started before the marks, because the shell's own exec would wait for this thread.
         let mut starter = Starter::executing(&volume.join(TRUE));
         let group = Group::open().unwrap();
-        for fd in volumes(&ProcRoot::new("/proc"), own()).unwrap() {
+        let proc = ProcRoot::new("/proc");
+        for fd in volumes(&proc, own(), LONG_MOUNTS).unwrap().unwrap() {
             // No other process uses these mounts, which are in the test's namespace.
             group.mark(Mark::Mount, fd.as_fd()).unwrap();
         }

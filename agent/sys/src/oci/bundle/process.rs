@@ -14,45 +14,47 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use usher_core::{base::id::Pid, node::mountinfo};
 
 use super::mount;
-use crate::pods::proc::ProcRoot;
+use crate::pods::{proc::ProcRoot, reads::ALL_MOUNTS};
 
 /// Whether a process executes a file on its own mounts. The runtime's process that becomes the container's process does
 /// not: it executes a copy in memory, or a file of the host. True without an open if the file may be on a server, which
-/// the pod's owner could stop.
+/// the pod's owner could stop. None if the mounts are longer than `limit`, unless that is the largest.
 ///
 /// # Errors
 /// Those of `/proc`, including those for a process that has exited.
-pub fn started(proc: &ProcRoot, pid: Pid) -> io::Result<bool> {
+pub fn started(proc: &ProcRoot, pid: Pid, limit: usize) -> io::Result<Option<bool>> {
     let program = proc.path(pid, "exe");
-    let mounts = mounts(proc, pid)?;
+    let Some(mounts) = mounts(proc, pid, limit)? else {
+        return Ok(None);
+    };
     if mountinfo::may_block(&mounts, &fs::read_link(&program)?) {
-        return Ok(true);
+        return Ok(Some(true));
     }
     let program = mount::of_file(open(&program)?)?.to_string();
     let mut numbers = mounts.lines().filter_map(|line| line.split(' ').next());
-    Ok(numbers.any(|number| number == program))
+    Ok(Some(numbers.any(|number| number == program)))
 }
 
 /// The mounts of a process that may contain programs, except its root; open with `O_PATH`. Skips mounts that cannot be
-/// opened or have been replaced.
+/// opened or have been replaced. None as in [`started`].
 ///
 /// # Errors
 /// Those of `/proc`, including those for a process that has exited.
-pub fn volumes(proc: &ProcRoot, pid: Pid) -> io::Result<Vec<OwnedFd>> {
-    let mounts = mounts(proc, pid)?;
+pub fn volumes(proc: &ProcRoot, pid: Pid, limit: usize) -> io::Result<Option<Vec<OwnedFd>>> {
+    let Some(mounts) = mounts(proc, pid, limit)? else {
+        return Ok(None);
+    };
     let all = mountinfo::executable(&mounts);
     if all.is_empty() {
         // Also with a root that may block an open.
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let root = OwnedFd::from(open(&proc.path(pid, "root"))?);
-    Ok(all
-        .into_iter()
-        .filter_map(|(number, path)| {
-            let fd = below(&root, &path)?;
-            (mount::of_file(&fd).ok()? == number).then_some(fd)
-        })
-        .collect())
+    let volumes = all.into_iter().filter_map(|(number, path)| {
+        let fd = below(&root, &path)?;
+        (mount::of_file(&fd).ok()? == number).then_some(fd)
+    });
+    Ok(Some(volumes.collect()))
 }
 
 /// Opens a mount point as the process itself would. Paths in mountinfo contain no links, so a link would be an attempt
@@ -65,9 +67,10 @@ fn below(root: &OwnedFd, path: &Path) -> Option<OwnedFd> {
     openat2(root.as_fd(), path, how.resolve(resolve)).ok()
 }
 
-fn mounts(proc: &ProcRoot, pid: Pid) -> io::Result<String> {
-    match proc.mountinfo(pid) {
-        Ok(Some(text)) => Ok(text),
+fn mounts(proc: &ProcRoot, pid: Pid, limit: usize) -> io::Result<Option<String>> {
+    match proc.first_mounts(pid, limit) {
+        Ok(Some(text)) if text.len() >= limit && limit < ALL_MOUNTS => Ok(None),
+        Ok(Some(text)) => Ok(Some(text)),
         Ok(None) => Err(io::ErrorKind::NotFound.into()),
         Err(error) => Err(io::Error::other(error)),
     }
@@ -112,6 +115,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::{ProcRoot, started};
+    use crate::pods::reads::LONG_MOUNTS;
     use usher_core::base::id::Pid;
 
     /// An open would fail: the file does not exist.
@@ -126,9 +130,10 @@ mod tests {
                 "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /usher-test-data rw - {kind} server:/ rw\n"
             );
             fs::write(process.join("mountinfo"), mounts).unwrap();
-            started(&ProcRoot::new(proc.path()), Pid(7)).map_err(|error| error.kind())
+            let proc = ProcRoot::new(proc.path());
+            started(&proc, Pid(7), LONG_MOUNTS).map_err(|error| error.kind())
         };
-        assert_eq!(is_started("nfs4"), Ok(true));
+        assert_eq!(is_started("nfs4"), Ok(Some(true)));
         assert_eq!(is_started("ext4"), Err(std::io::ErrorKind::NotFound));
     }
 }

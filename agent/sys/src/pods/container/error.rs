@@ -6,7 +6,7 @@ use usher_core::metric::value::DiscoveryOperation;
 
 use crate::{
     net::netns,
-    pods::{pidfd, proc, reads::Late},
+    pods::{pidfd, proc},
 };
 
 /// The container cannot be followed; the removal of its cgroup is still reported.
@@ -20,10 +20,10 @@ pub enum Error {
         id: usher_core::base::id::ContainerId,
         source: proc::Error,
     },
-    #[error("reading the processes of container {id}")]
-    Late {
+    #[error("starting a thread that reads the processes of container {id}")]
+    Thread {
         id: usher_core::base::id::ContainerId,
-        source: Late,
+        source: io::Error,
     },
     #[error("opening the init process of container {id}")]
     Pidfd {
@@ -44,7 +44,7 @@ impl Error {
     pub fn kind(&self) -> DiscoveryOperation {
         match self {
             Self::Procs { .. } => DiscoveryOperation::CgroupProcs,
-            Self::Proc { .. } | Self::Late { .. } => DiscoveryOperation::Proc,
+            Self::Proc { .. } | Self::Thread { .. } => DiscoveryOperation::Proc,
             Self::Pidfd { .. } => DiscoveryOperation::Pidfd,
             Self::Netns { .. } => DiscoveryOperation::Netns,
             Self::NoProcess(_) => DiscoveryOperation::NoProcess,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use usher_core::{
     base::id::Pid,
     node::init_process::{self, Candidate},
@@ -21,11 +21,9 @@ const STAGES: Duration = Duration::from_secs(180);
 /// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
 /// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long processes are read at once. A container may have tens of thousands, and the kernel lists up to 65,536 groups
-/// for each; longer reads continue one container at a time.
+/// How long processes are read at once, and the pause afterwards. A container may have tens of thousands, and the kernel
+/// lists up to 65,536 groups for each.
 const TURN: Duration = Duration::from_millis(20);
-
-static LONG_READS: Semaphore = Semaphore::const_new(1);
 
 impl Container {
     /// Finds the init process; None if the cgroup is removed first.
@@ -71,8 +69,8 @@ impl Container {
             return Ok(None);
         };
         while !rest.is_empty() {
-            let _turn = LONG_READS.acquire().await;
-            let more = self.read(move |container| container.turn(rest));
+            sleep(TURN).await;
+            let more = self.read_long(move |container| container.turn(rest));
             let (found, left) = more.await??;
             candidates.extend(found);
             rest = left;

@@ -1,29 +1,28 @@
 //! Reads the mounts of a container that is being prepared, again and again.
 //!
-//! The container determines how long they are. Long ones are read one container at a time and with pauses, because
-//! changes of mounts on the node wait for a read, and a copy of them is large.
+//! The container determines how long they are. Long ones are read with pauses, because changes of mounts on the node
+//! wait for a read.
 
 use std::time::{Duration, Instant};
 
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::time::sleep_until;
 use usher_core::base::id::Pid;
 
 use super::{Container, Error};
+use crate::pods::{
+    proc,
+    reads::{ALL_MOUNTS, LONG_MOUNTS},
+};
 
-/// From this length on mounts are long: some 800, more than containers have.
-const LONG: usize = 256 * 1024;
-/// Limit of the mounts of a container. One that mounts the root of a full node has up to 2 MiB before the mount that names
-/// it. One that may mount can have 100,000 (`fs.mount-max`) of 30 kB each, but the mounts of its runtime come first.
-const ALL: usize = 4 * 1024 * 1024;
 /// The pause after a read of long mounts, as a multiple of its time.
 const PAUSE: u32 = 9;
-
-static LONG_READS: Semaphore = Semaphore::const_new(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The reads of one container.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
-    are_long: bool,
+    /// When long mounts may be read again.
+    long: Option<Instant>,
 }
 
 impl Mounts {
@@ -34,39 +33,37 @@ impl Mounts {
         pid: Pid,
         judge: impl Fn(&Container, &str) -> T + Clone + Send + 'static,
     ) -> Result<Option<T>, Error> {
-        if !self.are_long {
-            match read(container, pid, LONG, judge.clone()).await? {
+        let unreadable = |source| container.unreadable(source);
+        if self.long.is_none() {
+            let read = reader(pid, LONG_MOUNTS, judge.clone());
+            match container.read(read).await?.map_err(unreadable)? {
                 None => return Ok(None),
-                Some((judged, length)) if length < LONG => return Ok(Some(judged)),
-                Some(_) => self.are_long = true,
+                Some((judged, length)) if length < LONG_MOUNTS => return Ok(Some(judged)),
+                Some(_) => {}
             }
         }
-        let turn = LONG_READS.acquire().await.ok();
+        if let Some(due) = self.long {
+            sleep_until(due.into()).await;
+        }
         let begun = Instant::now();
-        let judged = read(container, pid, ALL, judge).await?;
-        // The result does not wait: the container may exit meanwhile.
-        let pause = begun.elapsed() * PAUSE;
-        tokio::spawn(async move {
-            sleep(pause.min(Duration::from_secs(1))).await;
-            drop(turn);
-        });
+        let read = reader(pid, ALL_MOUNTS, judge);
+        let judged = container.read_long(read).await?.map_err(unreadable)?;
         Ok(judged.map(|(judged, length)| {
-            self.are_long = length >= LONG;
+            let pause = LONGEST_PAUSE.min(begun.elapsed() * PAUSE);
+            self.long = (length >= LONG_MOUNTS).then(|| Instant::now() + pause);
             judged
         }))
     }
 }
 
 /// Judges the first mounts. Also returns how long they are.
-async fn read<T: Send + 'static>(
-    container: &Container,
+fn reader<T>(
     pid: Pid,
     limit: usize,
-    judge: impl FnOnce(&Container, &str) -> T + Send + 'static,
-) -> Result<Option<(T, usize)>, Error> {
-    let judged = container.read(move |container| {
+    judge: impl FnOnce(&Container, &str) -> T,
+) -> impl FnOnce(&Container) -> Result<Option<(T, usize)>, proc::Error> {
+    move |container| {
         let mounts = container.proc.own_mountinfo(pid, limit)?;
         Ok(mounts.map(|mounts| (judge(container, &mounts), mounts.len())))
-    });
-    judged.await?.map_err(|source| container.unreadable(source))
+    }
 }

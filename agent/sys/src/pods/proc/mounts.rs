@@ -25,6 +25,12 @@ impl ProcRoot {
         self.read(&self.path(pid, "mountinfo"))
     }
 
+    /// The first `limit` bytes of the mounts of a process; None if it has exited.
+    pub fn first_mounts(&self, pid: Pid, limit: usize) -> Result<Option<String>, Error> {
+        let path = self.path(pid, "mountinfo");
+        self.read_at_most(&path, limit.try_into().unwrap_or(u64::MAX))
+    }
+
     /// The first `limit` bytes of the mounts of a process, if its root is not on its parent's mount; otherwise empty. None
     /// if it has exited.
     pub fn own_mountinfo(&self, pid: Pid, limit: usize) -> Result<Option<String>, Error> {
@@ -35,8 +41,7 @@ impl ProcRoot {
         if root.is_some() && root == self.root_mount(Pid(stat.ppid)) {
             return Ok(Some(String::new()));
         }
-        let path = self.path(pid, "mountinfo");
-        self.read_at_most(&path, limit.try_into().unwrap_or(u64::MAX))
+        self.first_mounts(pid, limit)
     }
 
     /// The mount of a process's root; None if it is not among the first, or the process has exited.
