@@ -83,13 +83,15 @@ mod tests {
 
     #[test]
     fn released_code_is_mapped_again() {
-        run_other_code();
-        let before = resident();
-        give_back().unwrap();
-        let released = resident();
-        assert!(released < before, "{released} of {before} bytes");
-        run_other_code();
-        let again = resident();
-        assert!(released < again, "{released} bytes, then {again}");
+        // Other tests of the program run the same code meanwhile.
+        let is_mapped_again = |_attempt| {
+            run_other_code();
+            let before = resident();
+            give_back().unwrap();
+            let released = resident();
+            run_other_code();
+            released < before && released < resident()
+        };
+        assert!((0..100).any(is_mapped_again));
     }
 }
