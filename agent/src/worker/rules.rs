@@ -4,6 +4,7 @@
 //! such pods would occupy all processors of a node.
 
 use std::{
+    io,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -19,8 +20,8 @@ use usher_sys::net::{
     nft::{self, Cost, NftError},
 };
 
-/// How long to wait while other large rulesets are read, and how often to try again.
-const BUSY: Duration = Duration::from_secs(1);
+/// How long to wait while other large rulesets are read: less than the limit of a change. And how often to try again.
+const BUSY: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The rules of nftables at the last check of a namespace. Every change of them increments the generation.
@@ -49,7 +50,11 @@ impl Cache {
                     drop(socket);
                     thread::sleep(PAUSE);
                 }
-                Err(error) if error.is(Errno::EBUSY) => return Err(Trouble::CostlyRules),
+                Err(error)
+                    if error.is(Errno::EBUSY) || error.source.kind() == io::ErrorKind::TimedOut =>
+                {
+                    return Err(Trouble::CostlyRules);
+                }
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
                     return Ok(Some(socket));

@@ -45,7 +45,7 @@ pub struct Cost {
     pub generation: u32,
     /// Upper bound of the expressions that one packet on loopback evaluates at all hooks; about 30 ns each. `u64::MAX`
     /// above 20,000 rules, 4,096 chains or verdict maps, 20,000 jumps or elements of verdict maps, or 1 MiB of names, because
-    /// such a ruleset is not read, and while the rules keep changing.
+    /// such a ruleset is not read, while the rules keep changing, and if the kernel does not list them all.
     pub evaluations: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Cost {
 pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
     let deadline = Instant::now() + DEADLINE;
     let mut before = 0;
-    for attempt in 0..ATTEMPTS {
+    for _attempt in 0..ATTEMPTS {
         before = generation(socket)?;
         let cost = |evaluations| Cost {
             generation: before,
@@ -66,11 +66,12 @@ pub fn cost(socket: &Socket) -> Result<Cost, NftError> {
         match read(socket, deadline) {
             // Does not read the generation again, because that request would first read the rest of the dump.
             Ok(None) => return Ok(cost(u64::MAX)),
-            Ok(Some(evaluations)) if generation(socket)? == before => return Ok(cost(evaluations)),
+            Ok(Some(Some(evaluations))) if generation(socket)? == before => {
+                return Ok(cost(evaluations));
+            }
             Ok(Some(_)) => {}
             // A missing map was deleted during the dump.
             Err(error) if error.is(Errno::EINTR) || error.is_not_there() => {}
-            Err(error) if attempt > 0 && error.source.kind() == io::ErrorKind::TimedOut => break,
             Err(error) => return Err(error),
         }
         // usher's own changes of a pod's table come one after the other as well, but end within milliseconds.
@@ -108,8 +109,8 @@ pub fn generation(socket: &Socket) -> Result<u32, NftError> {
     }
 }
 
-/// The number of evaluations; None if there are too many rules.
-fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
+/// The number of evaluations; None if there are too many rules, and inside of it None if the kernel did not list all.
+fn read(socket: &Socket, deadline: Instant) -> Result<Option<Option<u64>>, NftError> {
     let mut found = Collector::default();
     let in_time = |taken: Result<(), Overflow>| match taken {
         Ok(()) if Instant::now() > deadline => Err(io::ErrorKind::TimedOut.into()),
@@ -120,7 +121,7 @@ fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
     for (kind, object) in [(CHAIN_GET, "chain"), (RULE_GET, "rule")] {
         let take = |message: Message<'_>| in_time(found.take(message));
         match measure(object, kind).send(socket, |_| {}, take) {
-            Err(error) if error.has_no_nftables() => return Ok(Some(0)),
+            Err(error) if error.has_no_nftables() => return Ok(Some(Some(0))),
             Err(error) if error.is(Errno::E2BIG) => return Ok(None),
             sent => sent?,
         }
@@ -140,7 +141,8 @@ fn read(socket: &Socket, deadline: Instant) -> Result<Option<u64>, NftError> {
             sent => sent?,
         }
     }
-    Ok(Some(found.filter().evaluations()))
+    let is_whole = !found.is_cut();
+    Ok(Some(is_whole.then(|| found.filter().evaluations())))
 }
 
 fn measure(object: &'static str, kind: u16) -> Query {

@@ -61,6 +61,8 @@ pub(super) mod chain {
     pub(crate) const NAME: u16 = 3;
     pub(crate) const HOOK: u16 = 4;
     pub(crate) const POLICY: u16 = 5;
+    /// The number of rules of a chain, and of verdicts that name it.
+    pub(crate) const USE: u16 = 6;
     pub(crate) const TYPE: u16 = 7;
     pub(crate) const HOOK_NUMBER: u16 = 1;
     pub(crate) const PRIORITY: u16 = 2;

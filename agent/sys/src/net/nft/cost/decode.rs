@@ -83,6 +83,8 @@ pub(super) struct Key {
 pub(super) struct Collector {
     filter: PacketFilter,
     chains: BTreeMap<Key, Index>,
+    /// The kernel's count of each chain's rules, and of the verdicts that name it.
+    uses: Vec<u64>,
     maps: BTreeMap<Key, Index>,
     rules: usize,
     elements: usize,
@@ -114,6 +116,31 @@ impl Drop for Large {
 impl Collector {
     pub(super) fn filter(&self) -> &PacketFilter {
         &self.filter
+    }
+
+    /// Whether the kernel has more rules than it listed. It ends a list without an error before a rule that exceeds a
+    /// message of 32 KiB ([`nf_tables_dump_rules`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)).
+    /// Changes that are not complete count as well.
+    pub(super) fn is_cut(&self) -> bool {
+        let chains = self.filter.chains.iter();
+        let mut listed: Vec<u64> = chains
+            .clone()
+            .map(|chain| chain.rules.len() as u64)
+            .collect();
+        let rules = chains.flat_map(|chain| &chain.rules);
+        let of_rules = rules.flat_map(|rule| &rule.branches);
+        let of_maps = self.filter.maps.iter().flat_map(|map| &map.branches);
+        for branch in of_rules.chain(of_maps) {
+            if let Branch::Jump(target) | Branch::Goto(target) = branch
+                && let Some(listed) = listed.get_mut(*target)
+            {
+                *listed += 1;
+            }
+        }
+        self.uses
+            .iter()
+            .zip(listed)
+            .any(|(uses, listed)| *uses > listed)
     }
 
     /// The maps that rules refer to, in the order of their indices.
@@ -160,6 +187,8 @@ impl Collector {
                 };
                 self.names += key.len();
                 self.chains.insert(key, self.filter.chains.len());
+                let uses = find(body, chain::USE).and_then(|uses| uses.u32());
+                self.uses.push(uses.unwrap_or_default().into());
                 self.filter.chains.push(Chain {
                     hook: hook(*family, body),
                     rules: Vec::new(),

@@ -5,8 +5,13 @@ use crate::net::netlink::{
 };
 
 fn chain_message(name: &str, hook: Option<u32>) -> Vec<u8> {
+    used_chain(name, hook, 0)
+}
+
+fn used_chain(name: &str, hook: Option<u32>, uses: u32) -> Vec<u8> {
     object(CHAIN_NEW, |body| {
         put_text(body, chain::NAME, name);
+        put_u32(body, chain::USE, uses);
         if let Some(number) = hook {
             nest(body, chain::HOOK, |hook| {
                 put_u32(hook, chain::HOOK_NUMBER, number);
@@ -203,5 +208,25 @@ fn hooks_by_family() {
         let found = hook(family, &body(number));
         let found = found.map(|hook| (hook.point, hook.ipv4, hook.ipv6));
         assert_eq!(found, expected, "{family} {number}");
+    }
+}
+
+#[test]
+fn rules_that_the_kernel_did_not_list_are_noticed() {
+    for (of_base, of_leaf, is_cut) in [(2, 2, false), (3, 2, true), (2, 3, true)] {
+        let mut found = taken(&[
+            used_chain("base", Some(chain::OUTPUT), of_base),
+            used_chain("leaf", None, of_leaf),
+            rule_message("base", "leaf", None),
+            rule_message("base", "", Some("ports")),
+        ]);
+        let [map] = &found.map_keys()[..] else {
+            panic!("one map");
+        };
+        let elements = elements_message(&["leaf"]);
+        for message in messages(&elements) {
+            found.take_elements(0, map, message).unwrap();
+        }
+        assert_eq!(found.is_cut(), is_cut, "{of_base} {of_leaf}");
     }
 }
