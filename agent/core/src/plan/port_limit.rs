@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use super::Sidecar;
 use crate::hold::{HeldPort, MAX_HELD_PORTS};
 
+/// Several sidecars may hold the same port; each is checked on its own.
+const MAX_CLAIMS: usize = 4 * MAX_HELD_PORTS;
+
 /// Drops the held ports beyond the limit, last those that a mesh redirects to. Returns how many are not held.
 pub(super) fn limit(sidecars: &mut [Sidecar], declared: &mut Vec<HeldPort>) -> usize {
     let all = sidecars.iter_mut().map(|sidecar| &mut sidecar.held_ports);
@@ -16,31 +19,35 @@ pub(super) fn limit(sidecars: &mut [Sidecar], declared: &mut Vec<HeldPort>) -> u
         kept.pop_last();
     }
     let mut dropped = BTreeSet::new();
+    let mut room = MAX_CLAIMS;
     for held_ports in &mut lists {
         let ports = held_ports.iter().map(|held_port| held_port.port);
         let wanted: BTreeSet<u16> = ports.chain(kept.iter().copied()).collect();
         if wanted.len() <= MAX_HELD_PORTS {
             kept = wanted;
-            continue;
+        } else {
+            held_ports.retain(|held_port| {
+                let port = held_port.port;
+                // Assumed ports are released together, when the sidecar listens on enough of them.
+                let fits = kept.contains(&port) || kept.len() < MAX_HELD_PORTS;
+                let is_kept = fits && !held_port.is_assumed;
+                match is_kept {
+                    true => kept.insert(port),
+                    false => dropped.insert(port),
+                };
+                is_kept
+            });
+            held_ports.shrink_to_fit();
         }
-        held_ports.retain(|held_port| {
-            let port = held_port.port;
-            // Assumed ports are released together, when the sidecar listens on enough of them.
-            let fits = kept.contains(&port) || kept.len() < MAX_HELD_PORTS;
-            let is_kept = fits && !held_port.is_assumed;
-            match is_kept {
-                true => kept.insert(port),
-                false => dropped.insert(port),
-            };
-            is_kept
-        });
-        held_ports.shrink_to_fit();
+        held_ports.truncate(room);
+        room -= held_ports.len();
     }
     dropped.difference(&kept).count()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::MAX_CLAIMS;
     use crate::{
         hold::{MAX_HELD_PORTS, NotHeld},
         plan::{Plan, version_query::VersionQueries},
@@ -114,6 +121,21 @@ mod tests {
         let plan = plan(&pod(&[(V2, assumed(22))]));
         let too_many = NotHeld::TooManyPorts { ports: 66 };
         assert_eq!(plan.not_held, Some(too_many));
+    }
+
+    /// Each claim is checked on its own whenever something of the pod changes.
+    #[test]
+    fn claims_of_many_sidecars_are_bounded() {
+        let image = "gcr.io/cloudsql-docker/gce-proxy:1.33.16";
+        let proxies: Vec<_> = (0..40).map(|_| (image, listed(7000, 64))).collect();
+        let plan = plan(&pod(&proxies));
+        let claims = plan
+            .sidecars
+            .iter()
+            .map(|one| one.held_ports.len())
+            .sum::<usize>();
+        assert_eq!(claims, MAX_CLAIMS);
+        assert_eq!(plan.held_ports().len(), 64);
     }
 
     #[test]
