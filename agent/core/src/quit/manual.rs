@@ -48,8 +48,8 @@ impl Termination<'_> {
     /// The first step that terminates a sidecar, or why there is none.
     pub(crate) fn first_step(self, sidecar: &Sidecar) -> Result<Step, GaveUp> {
         let app_failed = completion::has_failed(self.runs, &self.view.spec);
-        let step = self.first_permitted(sidecar)?;
-        let note = match self.policy(sidecar, app_failed).permission(step) {
+        let (step, permission) = self.first_permitted(sidecar, app_failed)?;
+        let note = match permission {
             Permission::Unknown => Some(
                 "only if an app ended with another code than 0, which usher requests from the kubelet"
                     .to_owned(),

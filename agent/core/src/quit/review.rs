@@ -115,8 +115,7 @@ impl Termination<'_> {
             Mode::Off => Need::Nothing,
             Mode::Observe => {
                 quit.stop();
-                self.report_observed(quit, actions);
-                Need::Nothing
+                self.report_observed(quit, actions)
             }
             Mode::Enforce => {
                 if completion::has_failed(self.runs, &self.view.spec) == Some(true)
@@ -148,13 +147,11 @@ impl Termination<'_> {
         quit: &mut Quit,
         actions: &mut Vec<Action>,
     ) -> Need {
-        let Self { view, runs, .. } = self;
+        let runs = self.runs;
         let Some(stage) = left.iter().map(|sidecar| sidecar.order).min() else {
             return Need::Nothing;
         };
-        // An exit code that the kubelet will never report does not permit a step that makes the pod fail.
-        let is_final = kubelet_poll::backoff(view.unhelpful_answers).is_none();
-        let app_failed = completion::has_failed(runs, &view.spec).or(is_final.then_some(false));
+        let app_failed = self.app_failed();
         let (mut need, mut given_up) = (Need::Nothing, Vec::new());
         for sidecar in left.iter().filter(|sidecar| sidecar.order == stage) {
             let Some((id, run)) = runs.newest(&sidecar.name) else {
@@ -167,9 +164,13 @@ impl Termination<'_> {
             if run.state != RunState::Running {
                 continue;
             }
-            let candidate =
-                SidecarRun::new(sidecar, (id, run), &sidecar.ladder, &view.config.ladder);
-            let (escalation, restarts_too_often) = quit.escalation(view.now, candidate);
+            let candidate = SidecarRun::new(
+                sidecar,
+                (id, run),
+                &sidecar.ladder,
+                &self.view.config.ladder,
+            );
+            let (escalation, restarts_too_often) = quit.escalation(self.view.now, candidate);
             if restarts_too_often {
                 let reason = GaveUp::ComesBack;
                 actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
@@ -237,6 +238,13 @@ impl Termination<'_> {
         }
     }
 
+    /// Whether an app has failed; None while the kubelet may still report the exit code. A code that it will never report
+    /// does not permit a step that makes the pod fail.
+    fn app_failed(self) -> Option<bool> {
+        let is_final = kubelet_poll::backoff(self.view.unhelpful_answers).is_none();
+        completion::has_failed(self.runs, &self.view.spec).or(is_final.then_some(false))
+    }
+
     pub(crate) fn policy(self, sidecar: &Sidecar, app_failed: Option<bool>) -> StepPolicy<'_> {
         StepPolicy {
             sidecar,
@@ -285,14 +293,18 @@ impl Termination<'_> {
         true
     }
 
-    fn report_observed(self, quit: &mut Quit, actions: &mut Vec<Action>) {
+    fn report_observed(self, quit: &mut Quit, actions: &mut Vec<Action>) -> Need {
+        let mut need = Need::Nothing;
         for sidecar in self.view.living_sidecars(self.runs) {
             let Some((id, _run)) = self.runs.newest(&sidecar.name) else {
                 continue;
             };
-            if quit.reported.insert(Report::WouldQuit(id.clone())) {
-                let kind = match self.first_permitted(sidecar) {
-                    Ok(first) => Kind::WouldQuit {
+            let first = self.first_permitted(sidecar, self.app_failed());
+            if let Ok((_first, Permission::Unknown)) = first {
+                need = Need::ExitCodes;
+            } else if quit.reported.insert(Report::WouldQuit(id.clone())) {
+                let kind = match first {
+                    Ok((first, _permission)) => Kind::WouldQuit {
                         recipe: sidecar.recipe.clone(),
                         step: first.step.clone(),
                     },
@@ -302,16 +314,21 @@ impl Termination<'_> {
                 actions.push(self.report(Some(&sidecar.name), kind));
             }
         }
+        need
     }
 
-    /// The first step that may be taken, or why there is none.
-    pub(super) fn first_permitted(self, sidecar: &Sidecar) -> Result<&LadderStep, GaveUp> {
-        let policy = self.policy(sidecar, completion::has_failed(self.runs, &self.view.spec));
+    /// The first step that is not denied, or why there is none.
+    pub(super) fn first_permitted(
+        self,
+        sidecar: &Sidecar,
+        app_failed: Option<bool>,
+    ) -> Result<(&LadderStep, Permission), GaveUp> {
+        let policy = self.policy(sidecar, app_failed);
         let mut first_denied = None;
         for step in &sidecar.ladder {
             match policy.permission(step) {
-                Permission::Granted | Permission::Unknown => return Ok(step),
                 Permission::Denied(why) => first_denied = first_denied.or(Some(why)),
+                permission => return Ok((step, permission)),
             }
         }
         Err(first_denied.unwrap_or(GaveUp::StillRuns))

@@ -23,6 +23,7 @@
 //! | `pod` `list` `gone` | it appears, is listed, disappears |
 //! | `+NAME` `+NAME?` `*NAME` `~NAME` | a new run starts; one that is never named; one that is only created; one without a process |
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, in an unknown way |
+//! | `NAME!later3` | it exits, and then the kernel reports its code, as on a node |
 //! | `?x` | a container starts and ends before it can be read |
 //! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | the outcome of an attempt |
@@ -212,6 +213,14 @@ impl Scenario {
 
     fn end(&mut self, name: &str, how: &str) {
         let key = key(&self.newest(name));
+        let (is_reaped_later, how) = match how.strip_prefix("later") {
+            Some(how) => (true, how),
+            None => (false, how),
+        };
+        if is_reaped_later {
+            let exited = Event::container(key.clone(), ContainerChange::Exited);
+            self.stage.send(exited);
+        }
         let status = match how {
             "" => {
                 return self

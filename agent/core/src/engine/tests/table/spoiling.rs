@@ -43,6 +43,30 @@ fn steps_that_would_fail_the_pod() {
             &[SQL_LEFT, "sql would-quit: enforce would try SIGTERM first"],
         ),
         row(
+            "observe mode, and the code is known after the exit",
+            "Never app sql",
+            "observe all ; app!later0 1m",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
+            "observe mode, and the code of a failed app is known after the exit",
+            "Never app sql",
+            "observe all ; app!later3 1m",
+            &[SQL_LEFT, "sql would-quit: enforce would try SIGTERM first"],
+        ),
+        row(
+            "observe mode, and the kubelet reports the code",
+            "Never app sql",
+            "observe all ; app! app=T3 list 1m",
+            &[SQL_LEFT, "sql would-quit: enforce would try SIGTERM first"],
+        ),
+        row(
+            "observe mode, and nothing reports the code",
+            "Never app sql",
+            "observe all ; app! 1h",
+            &[SQL_LEFT, SPOILS],
+        ),
+        row(
             "one of two apps failed",
             "Never app job sql",
             "all app!3 ; job!0",
