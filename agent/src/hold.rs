@@ -45,6 +45,8 @@ struct Sandbox {
     is_announced: bool,
     /// The worker has installed a table here, or has a job to install one.
     has_table: bool,
+    /// The worker has a job to install a table.
+    is_arming: bool,
     /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
     /// Ports of the table that have been released one by one.
@@ -59,6 +61,7 @@ impl Sandbox {
             waiting: Vec::new(),
             is_announced: false,
             has_table: false,
+            is_arming: false,
             probes: Vec::new(),
             opened: Vec::new(),
         }
@@ -163,6 +166,7 @@ impl Sandboxes {
             });
         };
         sandbox.has_table = true;
+        sandbox.is_arming = true;
         sandbox.probes.clear();
         sandbox.opened.clear();
         let job = Job::Arm {
@@ -274,6 +278,11 @@ impl Sandboxes {
 
     /// Updates the sandbox that an event is about.
     pub(crate) fn note(&mut self, worker: &mut Worker, event: &Event) {
+        if let Event::Armed { sandbox, .. } = event
+            && let Some(open) = self.open.get_mut(sandbox)
+        {
+            open.is_arming = false;
+        }
         match event {
             Event::Found {
                 sandbox, remains, ..
@@ -300,7 +309,8 @@ impl Sandboxes {
 
     /// Removes a table that the worker may have left, for instance because it ended during the job.
     fn remove_leftover(&mut self, worker: &mut Worker, id: &SandboxId) {
-        let Some(sandbox) = self.open.get_mut(id) else {
+        // A table that is installed after the job that failed replaces what that left.
+        let Some(sandbox) = self.open.get_mut(id).filter(|open| !open.is_arming) else {
             return;
         };
         sandbox.has_table = false;

@@ -8,14 +8,22 @@ fn id() -> SandboxId {
     SandboxId::parse(SANDBOX).unwrap()
 }
 
-/// A sandbox with a table.
-fn held(worker: &mut Worker) -> Sandboxes {
+/// A sandbox whose table is being installed.
+fn arming(worker: &mut Worker) -> Sandboxes {
     let mut sandboxes = Sandboxes::default();
     let netns = File::open("/proc/self/ns/net").unwrap();
     let netns = Netns::from_fd(netns.into()).unwrap();
     let sandbox = Sandbox::new(netns, Span::none());
     sandboxes.open.insert(id(), sandbox);
     assert_eq!(sandboxes.arm(worker, id(), Wanted::default()), None);
+    sandboxes
+}
+
+/// A sandbox with a table.
+fn held(worker: &mut Worker) -> Sandboxes {
+    let mut sandboxes = arming(worker);
+    let (sandbox, result) = (id(), Ok(()));
+    sandboxes.note(worker, &Event::Armed { sandbox, result });
     sandboxes
 }
 
@@ -59,6 +67,24 @@ fn nothing_is_released_again_without_a_table() {
         sandboxes.note(&mut worker, &Event::Opened { sandbox, result });
         assert_eq!(readopted(&sandboxes), []);
     }
+}
+
+/// For example, that of an earlier worker could not be adopted.
+#[test]
+fn failure_of_an_earlier_table_does_not_remove_the_next_one() {
+    let mut worker = Worker::absent();
+    let mut sandboxes = arming(&mut worker);
+    let before = worker.unsent_jobs();
+    let (sandbox, result) = (id(), Err(String::new()));
+    sandboxes.note(&mut worker, &Event::Opened { sandbox, result });
+    assert_eq!(worker.unsent_jobs(), before);
+    let (sandbox, result) = (id(), Err(String::new()));
+    sandboxes.note(&mut worker, &Event::Armed { sandbox, result });
+    let forget = Job::Forget {
+        sandbox: id(),
+        may_have_table: true,
+    };
+    assert_eq!(worker.unsent_jobs().last(), Some(&forget));
 }
 
 /// The engine waits for the result.
