@@ -72,6 +72,7 @@ struct Marked {
     key: ContainerKey,
     name: String,
     init: Option<Pid>,
+    is_held: bool,
 }
 
 impl Marked {
@@ -247,6 +248,7 @@ impl Starts {
             },
             name: start.container.clone(),
             init: None,
+            is_held: false,
         };
         let order = Order::Mark {
             container: id.clone(),

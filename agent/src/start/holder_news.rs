@@ -34,6 +34,9 @@ impl Starts {
             News::Marked { container } => self.container_marked(&container),
             News::Held { container } => {
                 self.denials.held();
+                if let Some(marked) = self.marked.get_mut(&container) {
+                    marked.is_held = true;
+                }
                 self.event(&container, StartResult::Held)
             }
             News::Unable { container, reason } => {
@@ -111,6 +114,8 @@ impl Starts {
             None => self
                 .marked
                 .values()
+                // The mark of a held container is removed.
+                .filter(|marked| !marked.is_held)
                 .map(|marked| marked.key.pod.clone())
                 .collect(),
         };
