@@ -9,8 +9,9 @@ pub const FACTOR_VARIABLE: &str = "USHER_TEST_PATIENCE";
 /// Far more than a loaded machine needs.
 const ENOUGH: Duration = Duration::from_secs(120);
 
-/// The polling interval.
+/// The limits of the polling interval.
 const LOOK: Duration = Duration::from_millis(20);
+const SLOW_LOOK: Duration = Duration::from_millis(250);
 
 /// The timeout of a test.
 ///
@@ -64,10 +65,12 @@ pub fn found_within<T>(limit: Duration, what: &str, check: impl FnMut() -> Optio
 pub fn poll_within<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
+        let begun = Instant::now();
         let found = check();
         if found.is_some() || Instant::now() >= end {
             return found;
         }
-        std::thread::sleep(LOOK);
+        // A command such as kubectl would keep a processor busy.
+        std::thread::sleep(begun.elapsed().clamp(LOOK, SLOW_LOOK));
     }
 }

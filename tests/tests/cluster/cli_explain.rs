@@ -112,7 +112,7 @@ fn broken(namespace: &str) -> Vec<Broken> {
     below["spec"]["volumes"] =
         json!([{"name": "shell", "hostPath": {"path": "/bin/dash", "type": "File"}}]);
     let mut late = pod("late", "Never", &[long_app(json!({}))]);
-    late["spec"]["activeDeadlineSeconds"] = json!(40);
+    late["spec"]["activeDeadlineSeconds"] = json!(20);
     let brief = || app_container("app", &["--run-for", "3s"]);
     vec![
         Broken {

@@ -12,9 +12,9 @@ use crate::lab::{Lab, USHER, alone, until};
 /// The timeout of a command that succeeds.
 const PATIENCE: &str = "180s";
 /// That of one that fails, which takes this time.
-const FAILS_WITHIN: &str = "40s";
+const FAILS_WITHIN: &str = "15s";
 /// The new agent of a slow node has not tried to clean it after the first of them.
-const TRIES: usize = 4;
+const TRIES: usize = 10;
 const REASON: &str = "something is left there";
 
 #[test]

@@ -1,7 +1,7 @@
 //! The check before an installation, and `helm test` after it.
 
 use super::release::Release;
-use crate::lab::{self, Lab, USHER};
+use crate::lab::{self, Lab, USHER, until};
 
 const PREFLIGHT: &str = "preflight.enabled=true";
 
@@ -46,14 +46,21 @@ fn agent_with_a_directory_of_another_platform_is_not_ready() {
         return;
     };
     let wrong = "cni.binDir=/var/lib/elsewhere/bin";
-    let (_release, _error) = Release::rejected(&lab, &[wrong, "mode=enforce"]);
-    assert!(!lab.announces());
-    let lines = lab.log();
-    let failed = lines
-        .iter()
-        .rfind(|line| line.text("message") == "could not install the CNI plugin; retrying");
-    let error = failed.unwrap().text("error");
+    let _release = Release::begin(&lab, &[wrong, "mode=enforce"]);
+    let error = until("the failure of the installation", || {
+        let lines = lab.log();
+        let failed = lines
+            .iter()
+            .rfind(|line| line.text("message") == "could not install the CNI plugin; retrying");
+        Some(failed?.text("error").to_owned())
+    });
     assert!(error.contains("cni.binDir"), "{error}");
+    assert!(!lab.announces());
+    let rollout = ["rollout", "status", "daemonset/usher", "--timeout=10s"];
+    let is_ready = lab
+        .cluster
+        .kubectl(&[&["-n", USHER], &rollout[..]].concat());
+    assert!(is_ready.is_err(), "{is_ready:?}");
 }
 
 fn jobs(lab: &Lab) -> String {

@@ -27,6 +27,13 @@ impl Release {
         release
     }
 
+    /// The same, without a wait for the agent.
+    pub(super) fn begin(lab: &'static Lab, values: &[&str]) -> Self {
+        let release = Self::prepare(lab);
+        release.helm(&["install", USHER, CHART], values);
+        release
+    }
+
     /// Installs values with which Helm fails. Returns its error.
     pub(super) fn rejected(lab: &'static Lab, values: &[&str]) -> (Self, String) {
         let release = Self::prepare(lab);
