@@ -17,7 +17,7 @@ use usher_sys::{
     },
 };
 
-/// A program that runs after this time may have been executed since the read was requested.
+/// A program that runs after this time may have been executed since the release of its start.
 const PROMPT: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Reader {
 pub(super) enum Found {
     /// The mounts of a container that may contain its program.
     Volumes(ContainerId, Vec<OwnedFd>),
-    /// Whether a container's init process ran its program at the request, without an exec event; None if it has exited.
+    /// Whether a container's init process certainly ran its program then, without an exec event; None if it has exited.
     Program(ContainerId, Occasion, Option<bool>),
 }
 
@@ -74,9 +74,13 @@ impl Reader {
         self.tasks.spawn(async move {
             let requested = Instant::now();
             let read = move |limit| {
-                let is_prompt = requested.elapsed() < PROMPT;
+                let is_certain = match occasion {
+                    // The mark would have held it.
+                    Occasion::Marked(_init) => true,
+                    Occasion::Released { .. } => requested.elapsed() < PROMPT,
+                };
                 let started = bundle::started(&proc, init, limit)?;
-                Ok(started.map(|started| started && is_prompt))
+                Ok(started.map(|started| started && is_certain))
             };
             let started = of_mounts(&reads, &key.pod, read).await;
             let started = started.inspect_err(|error| {
