@@ -30,6 +30,17 @@ const SAME_EVERYWHERE: [&str; 7] = [
     "sidecars::",
     "tuning::",
 ];
+/// Tests that keep the node for themselves for minutes: only with `--all`.
+const SLOW: [&str; 8] = [
+    "chart::deleted::",
+    "chart::policy::",
+    "chart::preflight::",
+    "chart::upgrade::",
+    "linger::crowd::",
+    "outage::",
+    "runtime::",
+    "sidecars::matrix::",
+];
 /// Clusters that the tests of the cluster itself create. Plain `cargo test` skips these tests.
 const SMOKE: [&str; 8] = [
     "smoke-hybrid",
@@ -70,7 +81,7 @@ pub(super) fn steps(
         Ok(())
     });
     let image = image?;
-    let mut skipped: &[&str] = &[];
+    let mut skipped: &[&str] = if scope.all { &[] } else { &SLOW };
     for layout in layouts {
         let title = format!("cluster tests, cgroup layout {layout}");
         rerun::step(steps, &title, || {
