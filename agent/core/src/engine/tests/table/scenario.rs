@@ -213,20 +213,13 @@ impl Scenario {
 
     fn end(&mut self, name: &str, how: &str) {
         let key = key(&self.newest(name));
-        let (is_reaped_later, how) = match how.strip_prefix("later") {
-            Some(how) => (true, how),
-            None => (false, how),
-        };
-        if is_reaped_later {
+        let code = how.strip_prefix("later");
+        if how.is_empty() || code.is_some() {
             let exited = Event::container(key.clone(), ContainerChange::Exited);
             self.stage.send(exited);
         }
-        let status = match how {
-            "" => {
-                return self
-                    .stage
-                    .send(Event::container(key, ContainerChange::Exited));
-            }
+        let status = match code.unwrap_or(how) {
+            "" => return,
             "created" => {
                 self.stage
                     .send(Event::container(key.clone(), ContainerChange::NotStarted));
