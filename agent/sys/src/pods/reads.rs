@@ -29,8 +29,10 @@ pub const ALL_MOUNTS: usize = 4 * 1024 * 1024;
 
 /// Reads of one pod at the same time.
 const POD: usize = 2;
-/// Reads of all pods at the same time, also those that do not return.
+/// Reads of all pods at the same time, without those that are late.
 const NODE: usize = 32;
+/// Late reads of all pods. Each keeps a thread with some 32 KiB, and nothing from other pods.
+const NODE_LATE: usize = 256;
 /// Of these, reads that need much memory or time: more than those of one pod.
 const LONG: usize = POD + 1;
 /// After this time, with the wait for others, a read is late. An idle node needs microseconds.
@@ -44,22 +46,24 @@ const STACK: usize = 512 * 1024;
 #[derive(Clone)]
 pub struct Reads {
     node: Arc<Semaphore>,
+    late: Arc<Semaphore>,
     long: Arc<Semaphore>,
     pods: Arc<Mutex<HashMap<PodUid, Arc<Semaphore>>>>,
     prepare: fn(),
-    late: Arc<dyn Fn(&PodUid) + Send + Sync>,
+    report: Arc<dyn Fn(&PodUid) + Send + Sync>,
     limit: Duration,
 }
 
 impl Reads {
-    /// Each thread first calls `prepare`; `late` reports a read that is late. It continues.
-    pub fn new(prepare: fn(), late: impl Fn(&PodUid) + Send + Sync + 'static) -> Self {
+    /// Each thread first calls `prepare`; `report` reports a read that is late. It continues.
+    pub fn new(prepare: fn(), report: impl Fn(&PodUid) + Send + Sync + 'static) -> Self {
         Self {
             node: Arc::new(Semaphore::new(NODE)),
+            late: Arc::new(Semaphore::new(NODE_LATE)),
             long: Arc::new(Semaphore::new(LONG)),
             pods: Arc::default(),
             prepare,
-            late: Arc::new(late),
+            report: Arc::new(report),
             limit: LATE,
         }
     }
@@ -106,7 +110,7 @@ impl Reads {
         if let Ok(done) = timeout(self.limit, &mut read).await {
             return done;
         }
-        (self.late)(pod);
+        (self.report)(pod);
         read.await
     }
 
@@ -116,7 +120,8 @@ impl Reads {
         is_long: bool,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        let permits = self.permits(pod, is_long).await.map_err(io::Error::other)?;
+        let (permits, node) = self.permits(pod, is_long).await.map_err(io::Error::other)?;
+        let permits = (permits, self.exchange_when_late(node));
         let (sender, done) = oneshot::channel();
         let prepare = self.prepare;
         thread::Builder::new()
@@ -132,18 +137,35 @@ impl Reads {
         done.await.map_err(io::Error::other)
     }
 
-    /// The pod's permit first, so that a read that waits for its pod keeps nothing from others.
+    /// The pod's permit first, so that a read that waits for its pod keeps nothing from others; the node's last.
     async fn permits(
         &self,
         pod: &PodUid,
         is_long: bool,
-    ) -> Result<Vec<OwnedSemaphorePermit>, AcquireError> {
+    ) -> Result<(Vec<OwnedSemaphorePermit>, OwnedSemaphorePermit), AcquireError> {
         let mut permits = vec![self.of_pod(pod).acquire_owned().await?];
         if is_long {
             permits.push(Arc::clone(&self.long).acquire_owned().await?);
         }
-        permits.push(Arc::clone(&self.node).acquire_owned().await?);
-        Ok(permits)
+        Ok((permits, Arc::clone(&self.node).acquire_owned().await?))
+    }
+
+    /// Gives the permit to others when the read is late, also if nobody waits for the read any more. The read has ended
+    /// when the sender is dropped.
+    fn exchange_when_late(&self, node: OwnedSemaphorePermit) -> oneshot::Sender<()> {
+        let (running, mut ended) = oneshot::channel();
+        let (late, limit) = (Arc::clone(&self.late), self.limit);
+        tokio::spawn(async move {
+            let mut permit = node;
+            if timeout(limit, &mut ended).await.is_err() {
+                if let Ok(late) = late.try_acquire_owned() {
+                    permit = late;
+                }
+                drop(ended.await);
+            }
+            drop(permit);
+        });
+        running
     }
 
     fn of_pod(&self, pod: &PodUid) -> Arc<Semaphore> {
@@ -222,6 +244,36 @@ mod tests {
                 assert!(read.await.unwrap());
             }
             assert_eq!(third.await.unwrap(), 7);
+        }
+    }
+
+    #[tokio::test]
+    async fn late_reads_of_many_pods_delay_no_other() {
+        let reads = Reads {
+            limit: Duration::from_millis(20),
+            ..Reads::new(|| {}, |_pod| {})
+        };
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let stuck: Vec<_> = (0..2 * NODE)
+            .map(|number| {
+                let (reads, ended) = (reads.clone(), Arc::clone(&ended));
+                tokio::spawn(async move {
+                    let pod = pod(u8::try_from(number).unwrap());
+                    let read = move || ended.lock().unwrap().recv().is_err();
+                    reads.run(&pod, read).await.unwrap()
+                })
+            })
+            .collect();
+        while reads.late.available_permits() > NODE_LATE - stuck.len() {
+            tokio::task::yield_now().await;
+        }
+        // Nobody waits for this one any more.
+        stuck[0].abort();
+        assert_eq!(reads.run(&pod(255), || 7).await.unwrap(), 7);
+        drop(end);
+        while reads.late.available_permits() < NODE_LATE {
+            tokio::task::yield_now().await;
         }
     }
 
