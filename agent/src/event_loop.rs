@@ -365,12 +365,38 @@ impl NodeLoop {
 /// Waits for the kernel's features, and returns them once. The future may be dropped at any time.
 async fn next_features(kernel: &mut Option<oneshot::Receiver<Features>>) -> Features {
     if let Some(probe) = kernel {
-        let found = probe.await;
+        // Terminated if the probe failed while the start waited for it.
+        let found = match probe.is_terminated() {
+            false => probe.await.ok(),
+            true => None,
+        };
         *kernel = None;
-        if let Ok(features) = found {
+        if let Some(features) = found {
             return features;
         }
         tracing::error!("the probe of the kernel failed; pods start unheld");
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn failed_probe_of_the_kernel_ends_nothing() {
+        let (found, mut probe) = oneshot::channel();
+        drop(found);
+        let at_the_start = timeout(Duration::from_millis(1), &mut probe).await;
+        assert!(at_the_start.unwrap().is_err());
+        let mut kernel = Some(probe);
+        for _ in 0..2 {
+            let later = timeout(Duration::from_millis(1), next_features(&mut kernel)).await;
+            assert!(later.is_err());
+        }
+    }
 }
