@@ -87,26 +87,13 @@ async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Res
         let is_clean = left.is_empty();
         backoff.tried(Instant::now());
         enter(state, left);
-        let changed = async {
-            match directories {
-                Ok(mut directories) if is_clean => match directories.changed().await {
-                    Ok(()) => {}
-                    Err(_unwatched) => std::future::pending().await,
-                },
-                // A retry follows anyway.
-                _ => std::future::pending().await,
-            }
-        };
-        let due = backoff.due(Instant::now());
-        let again = async {
-            if is_clean {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep_until(due.into()).await;
-        };
-        tokio::select! {
-            () = changed => backoff.rest(),
-            () = again => {}
+        let due = tokio::time::sleep_until(backoff.due(Instant::now()).into());
+        match directories {
+            Ok(mut directories) if is_clean => match directories.changed().await {
+                Ok(()) => backoff.rest(),
+                Err(_unwatched) => due.await,
+            },
+            _ => due.await,
         }
     }
 }

@@ -31,6 +31,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_secs(1);
 /// Wait before the patch is retried.
 const RETRY: Duration = Duration::from_secs(2);
+/// An API server that starts answers 401 or 403 to every client for a moment.
+const SERVER_STARTS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -44,10 +46,13 @@ enum Error {
 
 impl Error {
     /// Whether a retry would fail too: a permission is missing, or the DaemonSet is not an agent's.
-    fn is_final(&self) -> bool {
+    fn is_final(&self, elapsed: Duration) -> bool {
         match self {
             Self::Timeout => false,
-            Self::Api(kube::Error::Api(status)) => (400..429).contains(&status.code),
+            Self::Api(kube::Error::Api(status)) => match status.code {
+                401 | 403 => elapsed >= SERVER_STARTS,
+                code => (400..429).contains(&code),
+            },
             Self::Api(_) => false,
             Self::Patch(_) => true,
         }
@@ -62,7 +67,8 @@ pub(crate) fn run(args: &LeaveClusterArgs) -> anyhow::Result<()> {
 }
 
 async fn leave(args: &LeaveClusterArgs) -> anyhow::Result<()> {
-    let deadline = Instant::now() + args.timeout;
+    let begun = Instant::now();
+    let deadline = begun + args.timeout;
     let name = format!("{}/{}", args.namespace, args.daemonset);
     let client = Client::try_default().await?;
     let cluster = Cluster {
@@ -80,7 +86,7 @@ async fn leave(args: &LeaveClusterArgs) -> anyhow::Result<()> {
                 );
                 return Ok(());
             }
-            Err(error) if !error.is_final() && Instant::now() + RETRY < deadline => {
+            Err(error) if !error.is_final(begun.elapsed()) && Instant::now() + RETRY < deadline => {
                 tracing::warn!(error = %chain(&error), "could not patch the DaemonSet; retrying");
                 tokio::time::sleep(RETRY).await;
             }
