@@ -268,6 +268,31 @@ fn a_port_that_never_opens_does_not_delay_a_step_whose_port_listens() {
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
 }
 
+/// The first port never opens, and a request after the signal has a port that listens: the signal comes first.
+#[test]
+fn request_behind_a_signal_is_not_tried_before_it() {
+    let text = "recipes: [{name: istio, recognise: [{name: [istio-proxy]}], quit: [\
+        {post: {port: 15020, path: /quit}}, {signal: SIGTERM}, {post: {port: 15000, path: /quit}}]}]";
+    let config = crate::settings::config::Config::parse("test", text).unwrap();
+    let mut stage = never();
+    stage.send(Event::Configured(std::sync::Arc::new(config)));
+    stage.run_all();
+    stage.exit("a", 0);
+    let mut attempts = stage.take();
+    for _ in 0..100 {
+        if let Some(last) = attempts.last().filter(|last| last.starts_with("i ")) {
+            assert!(!last.contains(":15000"), "{attempts:?}");
+            stage.outcome("i", Outcome::Refused);
+        }
+        if attempts.iter().any(|line| line == "i SIGTERM") {
+            return;
+        }
+        stage.pass(Duration::from_millis(250));
+        attempts.extend(stage.take());
+    }
+    panic!("{attempts:?}");
+}
+
 /// A sidecar that does not listen yet. The requests alternate between both ports until one of them opens.
 #[test]
 fn ports_that_do_not_listen_yet_are_tried_in_turn() {

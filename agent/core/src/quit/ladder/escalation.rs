@@ -163,7 +163,7 @@ impl Escalation {
         }
     }
 
-    /// The next permitted request of the ladder to another port.
+    /// The next permitted request of the ladder to another port, before its next signal.
     fn next_request(&self, policy: StepPolicy<'_>) -> Option<(usize, Step)> {
         let port = |step: &LadderStep| match &step.step {
             Step::Request(request) => Some(request.port),
@@ -174,10 +174,9 @@ impl Escalation {
             .iter()
             .enumerate()
             .skip(self.position + 1)
+            .take_while(|(_position, step)| port(step).is_some())
             .find(|(_position, step)| {
-                port(step).is_some()
-                    && port(step) != current
-                    && policy.permission(step) == Permission::Granted
+                port(step) != current && policy.permission(step) == Permission::Granted
             })
             .map(|(position, step)| (position, step.step.clone()))
     }
