@@ -74,8 +74,9 @@ impl KubeletPoll {
         self.in_flight = false;
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
-        self.requested.clear();
-        self.request(now + wait.min(LAST_RETRY));
+        let retry = now + wait.min(LAST_RETRY);
+        self.requested = self.requested.split_off(&retry);
+        self.request(retry);
     }
 }
 
@@ -136,6 +137,21 @@ mod tests {
         poll.sent(at(3500));
         poll.answered(at(3501));
         assert_eq!(poll.due(), Some(at(3501) + RESYNC), "nothing waits");
+    }
+
+    #[test]
+    fn later_requests_outlast_a_failure() {
+        let mut poll = KubeletPoll::default();
+        for ms in [0, 50, 150, 700, 2_500] {
+            poll.request(at(ms));
+        }
+        poll.sent(at(0));
+        poll.failed(at(10));
+        for ms in [210, 700, 2_500] {
+            assert_eq!(poll.due(), Some(at(ms)));
+            poll.sent(at(ms));
+            poll.answered(at(ms));
+        }
     }
 
     #[test]
