@@ -256,6 +256,9 @@ impl Engine {
             actions.push(Action::Look {
                 key: ContainerKey { pod, id },
             });
+        } else {
+            // That of the next container is.
+            tracked.hold.inspected = false;
         }
     }
 

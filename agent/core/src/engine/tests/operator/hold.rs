@@ -109,6 +109,22 @@ fn a_namespace_that_cannot_be_opened_is_reported() {
     assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
 }
 
+/// No container runs whose namespace could be opened: all wait for their next start.
+#[test]
+fn pod_whose_containers_have_all_ended_is_held_at_the_next_start() {
+    let mut spec = istio();
+    spec.restart_policy = crate::pod::restart_policy::RestartPolicy::Always;
+    let mut stage = started(Mode::Enforce, spec);
+    stage.exit("a", 1);
+    stage.exit("i", 1);
+    taken(stage.order(Verb::Hold));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.start(PROXY, "i2");
+    assert_eq!(stage.take_hold(), ["look"]);
+    found(&mut stage, "i2");
+    assert_eq!(stage.take_hold(), [ARM]);
+}
+
 #[test]
 fn pod_in_creation_is_held_despite_its_opt_out() {
     let mut spec = istio();
