@@ -9,7 +9,6 @@ mod input;
 mod modes;
 mod operator;
 mod overdue;
-mod records;
 mod snapshot;
 
 use std::{collections::BTreeSet, mem, time::Instant};
@@ -30,7 +29,6 @@ pub(crate) use self::{
 use self::{
     modes::NodeState,
     operator::{BusyOrder, PendingHold},
-    records::Records,
 };
 use crate::{
     hold::{Sandboxes, cni_socket::Announcement},
@@ -56,7 +54,7 @@ pub(crate) struct Requests {
 pub(crate) struct Channels {
     pub(crate) inputs: mpsc::Receiver<Input>,
     pub(crate) requests: Requests,
-    pub(crate) records: mpsc::Sender<Record>,
+    pub(crate) records: mpsc::UnboundedSender<Record>,
 }
 
 /// Sources of events on the node, and the targets of actions.
@@ -92,7 +90,10 @@ pub(crate) struct NodeLoop {
 
     inputs: mpsc::Receiver<Input>,
     requests: Requests,
-    records: Records,
+    /// Decisions for the recorder. They are sent only when the event loop is idle, so that a request that follows an exit
+    /// never waits for a log line.
+    records: Vec<Record>,
+    recorder: mpsc::UnboundedSender<Record>,
     reporter: Reporter,
     /// Whether a pod appeared, disappeared or finished since the gauges were set.
     pods_changed: bool,
@@ -121,7 +122,8 @@ impl NodeLoop {
             host: edges.host,
             inputs: channels.inputs,
             requests: channels.requests,
-            records: Records::new(channels.records),
+            records: Vec::new(),
+            recorder: channels.records,
             reporter,
             pods_changed: true,
         }
@@ -132,7 +134,6 @@ impl NodeLoop {
         for event in events {
             self.step(event);
         }
-        let records = self.records.sender();
         loop {
             self.retry_orders();
             let wake = self
@@ -173,7 +174,7 @@ impl NodeLoop {
                 input = self.inputs.recv() => match input {
                     Some(input) => self.receive(input)?,
                     None => {
-                        self.records.finish().await;
+                        self.send_records();
                         return Ok(());
                     }
                 },
@@ -181,17 +182,18 @@ impl NodeLoop {
                     self.step(Event::Timer);
                 }
                 // Lower priority than attempts in progress.
-                () = tokio::task::yield_now(), if self.pods_changed || self.records.can_send() => {
-                    self.records.send();
+                () = tokio::task::yield_now(), if self.pods_changed || !self.records.is_empty() => {
+                    self.send_records();
                     self.set_gauges();
                 }
-                // The channel is full: the recorder is slower than the decisions.
-                permit = records.reserve(), if !self.records.is_empty() => {
-                    if let Ok(permit) = permit {
-                        self.records.send_with(permit);
-                    }
-                }
             }
+        }
+    }
+
+    fn send_records(&mut self) {
+        for record in self.records.drain(..) {
+            // Fails only when the recorder has ended.
+            drop(self.recorder.send(record));
         }
     }
 

@@ -10,8 +10,6 @@ use crate::{
 
 /// Namespaces that may wait until they are read.
 const NAMESPACES: usize = 64;
-/// Decisions that may wait until they are recorded; more wait in the event loop.
-const RECORDS: usize = 1024;
 /// Inputs that may wait for the event loop.
 const INPUTS: usize = 64;
 
@@ -19,12 +17,14 @@ const INPUTS: usize = 64;
 pub(super) struct Channels {
     pub(super) event_loop: event_loop::Channels,
     pub(super) services: services::Channels,
-    pub(super) records: mpsc::Receiver<Record>,
+    /// Not bounded. It stays short: while the service thread is stuck, no pod list arrives, so each known pod has only a
+    /// few decisions.
+    pub(super) records: mpsc::UnboundedReceiver<Record>,
 }
 
 pub(super) fn open() -> Channels {
     let (inputs, received_inputs) = mpsc::channel(INPUTS);
-    let (records, received_records) = mpsc::channel(RECORDS);
+    let (records, received_records) = mpsc::unbounded_channel();
     let (pods, pod_requests) = mpsc::channel(1);
     let (namespaces, namespace_requests) = mpsc::channel(NAMESPACES);
     let (plugin, plugin_wanted) = watch::channel(false);

@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct ServiceThread<'args> {
     pub(super) services: Services<'args>,
     pub(super) recorder: Recorder,
-    pub(super) records: mpsc::Receiver<Record>,
+    pub(super) records: mpsc::UnboundedReceiver<Record>,
 }
 
 impl ServiceThread<'_> {

@@ -126,7 +126,7 @@ impl Recorder {
     }
 
     /// Records decisions and replies to queries until the channel is closed.
-    pub(crate) async fn run(&mut self, records: &mut mpsc::Receiver<Record>) {
+    pub(crate) async fn run(&mut self, records: &mut mpsc::UnboundedReceiver<Record>) {
         loop {
             let due = self
                 .journal
@@ -155,7 +155,7 @@ impl Recorder {
     }
 
     /// Records the remaining decisions after the end of the runtime.
-    pub(crate) fn drain(&mut self, records: &mut mpsc::Receiver<Record>) {
+    pub(crate) fn drain(&mut self, records: &mut mpsc::UnboundedReceiver<Record>) {
         while let Some(record) = records.blocking_recv() {
             self.record(&record);
         }
