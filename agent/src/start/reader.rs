@@ -13,7 +13,7 @@ use usher_sys::{
     oci::bundle,
     pods::{
         proc::ProcRoot,
-        reads::{ALL_MOUNTS, LONG_MOUNTS, Reads},
+        reads::{ALL_MOUNTS, LONG_MOUNTS, Length, Reads},
     },
 };
 
@@ -110,9 +110,14 @@ async fn of_mounts<T: Default + Send + 'static>(
     read: impl Fn(usize) -> io::Result<Option<T>> + Clone + Send + 'static,
 ) -> io::Result<T> {
     let first = read.clone();
-    if let Some(found) = reads.run(pod, move || first(LONG_MOUNTS)).await?? {
+    if let Some(found) = reads
+        .run(pod, Length::Short, move || first(LONG_MOUNTS))
+        .await??
+    {
         return Ok(found);
     }
-    let found = reads.run_long(pod, move || read(ALL_MOUNTS)).await??;
+    let found = reads
+        .run(pod, Length::Long, move || read(ALL_MOUNTS))
+        .await??;
     Ok(found.unwrap_or_default())
 }

@@ -13,7 +13,6 @@ mod pace;
 
 use std::{
     future::Future,
-    io,
     path::Path,
     sync::{
         Arc,
@@ -40,7 +39,7 @@ use crate::{
     pods::{
         pidfd::Pidfd,
         proc::{self, ProcRoot},
-        reads::Reads,
+        reads::{Length, Reads},
     },
 };
 
@@ -193,36 +192,25 @@ impl Container {
     /// Reads processes of the container.
     async fn read<T: Send + 'static>(
         &self,
+        length: Length,
         read: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let container = self.clone();
-        let read = self.reads.run(&self.key.pod, move || read(&container));
-        read.await.map_err(|source| self.no_thread(source))
-    }
-
-    /// The same for a read that needs much memory or time.
-    async fn read_long<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let container = self.clone();
-        let reads = &self.reads;
-        let read = reads.run_long(&self.key.pod, move || read(&container));
-        read.await.map_err(|source| self.no_thread(source))
-    }
-
-    fn no_thread(&self, source: io::Error) -> Error {
-        Error::Thread {
+        let pod = &self.key.pod;
+        let read = self.reads.run(pod, length, move || read(&container));
+        read.await.map_err(|source| Error::Thread {
             id: self.key.id.clone(),
             source,
-        }
+        })
     }
 
     /// Waits until a process has executed the image's program; false after the last interval, for example if the start
     /// is held.
     async fn execution(&self, pid: Pid) -> bool {
         let executed = async || {
-            let read = self.read(move |container| container.proc.has_executed(pid));
+            let read = self.read(Length::Short, move |container| {
+                container.proc.has_executed(pid)
+            });
             matches!(read.await, Ok(Ok(Some(true))))
         };
         for ms in EXEC_MS {

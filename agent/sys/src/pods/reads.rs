@@ -42,6 +42,13 @@ const COUNTED: usize = 1024;
 /// Virtual size of a thread's stack; most pages stay unused.
 const STACK: usize = 512 * 1024;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    Short,
+    /// The read needs much memory or time.
+    Long,
+}
+
 /// The limits of reads. Clones share them.
 #[derive(Clone)]
 pub struct Reads {
@@ -84,29 +91,10 @@ impl Reads {
     pub async fn run<T: Send + 'static>(
         &self,
         pod: &PodUid,
+        length: Length,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.report_late(pod, self.start(pod, false, read)).await
-    }
-
-    /// The same for a read that needs much memory or time.
-    ///
-    /// # Errors
-    /// Those of [`Self::run`].
-    pub async fn run_long<T: Send + 'static>(
-        &self,
-        pod: &PodUid,
-        read: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<T> {
-        self.report_late(pod, self.start(pod, true, read)).await
-    }
-
-    async fn report_late<T>(
-        &self,
-        pod: &PodUid,
-        read: impl Future<Output = io::Result<T>>,
-    ) -> io::Result<T> {
-        let mut read = pin!(read);
+        let mut read = pin!(self.start(pod, length, read));
         if let Ok(done) = timeout(self.limit, &mut read).await {
             return done;
         }
@@ -117,10 +105,10 @@ impl Reads {
     async fn start<T: Send + 'static>(
         &self,
         pod: &PodUid,
-        is_long: bool,
+        length: Length,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        let (permits, node) = self.permits(pod, is_long).await.map_err(io::Error::other)?;
+        let (permits, node) = self.permits(pod, length).await.map_err(io::Error::other)?;
         let permits = (permits, self.exchange_when_late(node));
         let (sender, done) = oneshot::channel();
         let prepare = self.prepare;
@@ -141,10 +129,10 @@ impl Reads {
     async fn permits(
         &self,
         pod: &PodUid,
-        is_long: bool,
+        length: Length,
     ) -> Result<(Vec<OwnedSemaphorePermit>, OwnedSemaphorePermit), AcquireError> {
         let mut permits = vec![self.of_pod(pod).acquire_owned().await?];
-        if is_long {
+        if length == Length::Long {
             permits.push(Arc::clone(&self.long).acquire_owned().await?);
         }
         Ok((permits, Arc::clone(&self.node).acquire_owned().await?))
@@ -203,19 +191,19 @@ mod tests {
     }
 
     /// A read that returns when the sender is dropped.
-    fn stuck(reads: &Reads, is_long: bool) -> (mpsc::Sender<()>, JoinHandle<bool>) {
+    fn stuck(reads: &Reads, length: Length) -> (mpsc::Sender<()>, JoinHandle<bool>) {
         let (end, ended) = mpsc::channel();
         let reads = reads.clone();
         let read = tokio::spawn(async move {
             let read = move || ended.recv().is_err();
-            reads.start(&pod(1), is_long, read).await.unwrap()
+            reads.start(&pod(1), length, read).await.unwrap()
         });
         (end, read)
     }
 
     #[tokio::test]
     async fn reads_that_do_not_return_delay_only_their_pod() {
-        for is_long in [false, true] {
+        for length in [Length::Short, Length::Long] {
             let late = Arc::new(AtomicUsize::new(0));
             let reported = Arc::clone(&late);
             let reads = Reads {
@@ -228,16 +216,16 @@ mod tests {
                     },
                 )
             };
-            let first = [stuck(&reads, is_long), stuck(&reads, is_long)];
+            let first = [stuck(&reads, length), stuck(&reads, length)];
             let third = tokio::spawn({
                 let reads = reads.clone();
-                async move { reads.run(&pod(1), || 7).await.unwrap() }
+                async move { reads.run(&pod(1), Length::Short, || 7).await.unwrap() }
             });
             while late.load(Ordering::Relaxed) == 0 {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(reads.run(&pod(2), || 8).await.unwrap(), 8);
-            assert_eq!(reads.run_long(&pod(2), || 9).await.unwrap(), 9);
+            assert_eq!(reads.run(&pod(2), Length::Short, || 8).await.unwrap(), 8);
+            assert_eq!(reads.run(&pod(2), Length::Long, || 9).await.unwrap(), 9);
             assert!(!third.is_finished());
             for (end, read) in first {
                 drop(end);
@@ -261,7 +249,7 @@ mod tests {
                 tokio::spawn(async move {
                     let pod = pod(u8::try_from(number).unwrap());
                     let read = move || ended.lock().unwrap().recv().is_err();
-                    reads.run(&pod, read).await.unwrap()
+                    reads.run(&pod, Length::Short, read).await.unwrap()
                 })
             })
             .collect();
@@ -270,7 +258,7 @@ mod tests {
         }
         // Nobody waits for this one any more.
         stuck[0].abort();
-        assert_eq!(reads.run(&pod(255), || 7).await.unwrap(), 7);
+        assert_eq!(reads.run(&pod(255), Length::Short, || 7).await.unwrap(), 7);
         drop(end);
         while reads.late.available_permits() < NODE_LATE {
             tokio::task::yield_now().await;
@@ -282,7 +270,7 @@ mod tests {
         let reads = Reads::new(|| {}, |_pod| {});
         for _ in 0..=POD {
             let pod = pod(1);
-            let read = reads.run(&pod, || panic!("on purpose"));
+            let read = reads.run(&pod, Length::Short, || panic!("on purpose"));
             assert!(read.await.is_err());
         }
     }

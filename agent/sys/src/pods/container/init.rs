@@ -9,7 +9,7 @@ use usher_core::{
 };
 
 use super::{Container, Error, mounts::Mounts, pace::Looks};
-use crate::pods::pidfd::Pidfd;
+use crate::pods::{pidfd::Pidfd, reads::Length};
 
 /// How long a container's cgroup may be empty.
 const START: Duration = Duration::from_secs(30);
@@ -61,7 +61,7 @@ impl Container {
 
     /// The processes of the container; None if its cgroup has been removed.
     async fn candidates(&self) -> Result<Option<Vec<Candidate>>, Error> {
-        let first = self.read(|container| {
+        let first = self.read(Length::Short, |container| {
             let pids = container.processes()?;
             pids.map(|pids| container.turn(pids)).transpose()
         });
@@ -70,7 +70,7 @@ impl Container {
         };
         while !rest.is_empty() {
             sleep(TURN).await;
-            let more = self.read_long(move |container| container.turn(rest));
+            let more = self.read(Length::Long, move |container| container.turn(rest));
             let (found, left) = more.await??;
             candidates.extend(found);
             rest = left;

@@ -11,7 +11,7 @@ use usher_core::base::id::Pid;
 use super::{Container, Error};
 use crate::pods::{
     proc,
-    reads::{ALL_MOUNTS, LONG_MOUNTS},
+    reads::{ALL_MOUNTS, LONG_MOUNTS, Length},
 };
 
 /// The pause after a read of long mounts, as a multiple of its time.
@@ -36,7 +36,11 @@ impl Mounts {
         let unreadable = |source| container.unreadable(source);
         if self.long.is_none() {
             let read = reader(pid, LONG_MOUNTS, judge.clone());
-            match container.read(read).await?.map_err(unreadable)? {
+            match container
+                .read(Length::Short, read)
+                .await?
+                .map_err(unreadable)?
+            {
                 None => return Ok(None),
                 Some((judged, length)) if length < LONG_MOUNTS => return Ok(Some(judged)),
                 Some(_) => {}
@@ -47,7 +51,10 @@ impl Mounts {
         }
         let begun = Instant::now();
         let read = reader(pid, ALL_MOUNTS, judge);
-        let judged = container.read_long(read).await?.map_err(unreadable)?;
+        let judged = container
+            .read(Length::Long, read)
+            .await?
+            .map_err(unreadable)?;
         Ok(judged.map(|(judged, length)| {
             let pause = LONGEST_PAUSE.min(begun.elapsed() * PAUSE);
             self.long = (length >= LONG_MOUNTS).then(|| Instant::now() + pause);
