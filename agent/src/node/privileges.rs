@@ -4,32 +4,30 @@
 //! each thread at its start.
 
 use usher_client::error_chain::chain;
-use usher_sys::process::capability::{self, Needed};
+use usher_sys::process::capability::{self, Capability};
 
 use crate::args::Invocation;
 
-/// The event loop's capabilities. docs/security.md lists the purpose of each.
-const EVENT_LOOP: [Needed; 5] = [
-    Needed::SysAdmin,
-    Needed::SysPtrace,
-    Needed::NetAdmin,
-    Needed::NetRaw,
-    Needed::Kill,
+/// Capabilities of the event loop and the worker. docs/security.md lists the purpose of each.
+const EVENT_LOOP: [Capability; 5] = [
+    Capability::CAP_SYS_ADMIN,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_NET_RAW,
+    Capability::CAP_KILL,
 ];
-
-const WORKER: [Needed; 5] = EVENT_LOOP;
 
 /// Drops what the process does not need. Call it while the process has one thread.
 ///
 /// # Errors
 /// [`capability::Error`]: the process continues with all its capabilities.
 pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::Error> {
-    let starting = [&EVENT_LOOP[..], &[Needed::SysNice]].concat();
+    let starting = [&EVENT_LOOP[..], &[Capability::CAP_SYS_NICE]].concat();
     let needed = match invocation {
         Invocation::Agent(_) => starting.as_slice(),
         // The holder drops the others after it has opened its fanotify group.
-        Invocation::Holder(_) => &[Needed::SysAdmin],
-        Invocation::Worker(_) => &WORKER,
+        Invocation::Holder(_) => &[Capability::CAP_SYS_ADMIN],
+        Invocation::Worker(_) => &EVENT_LOOP,
         Invocation::LeaveCluster(_) => &[],
     };
     capability::keep_only(needed)?;
@@ -43,7 +41,7 @@ pub(crate) fn drop_for_event_loop() {
 
 /// For threads that only read processes.
 pub(crate) fn drop_for_reads() {
-    log_failure(capability::keep_only(&[Needed::SysPtrace]));
+    log_failure(capability::keep_only(&[Capability::CAP_SYS_PTRACE]));
 }
 
 /// For threads that only use servers and files. They run as root, which owns the files.

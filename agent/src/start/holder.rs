@@ -39,7 +39,7 @@ use usher_core::{
 use usher_sys::{
     oci::fanotify::{self, Group, Mark, Waiting},
     process::{
-        capability::{self, Needed},
+        capability::{self, Capability},
         watchdog::Watchdog,
     },
     seqpacket::{Error, Plain, Received},
@@ -77,7 +77,7 @@ enum Marks {
 /// Holds starts on the agent's orders from standard input, until the agent exits.
 pub(crate) fn run() -> anyhow::Result<()> {
     let group = Group::open().context("opening the fanotify group")?;
-    capability::keep_only(&[Needed::SysAdmin]).context("dropping capabilities")?;
+    capability::keep_only(&[Capability::CAP_SYS_ADMIN]).context("dropping capabilities")?;
     let stdin = io::stdin().as_fd().try_clone_to_owned();
     let mut this = Loop {
         started: Instant::now(),

@@ -42,20 +42,18 @@ pub const LONGEST: u32 = ring::LONGEST;
 pub const SMALLEST_ROOM: usize = ring::BLOCK;
 
 /// The required capabilities, in the order of their use.
-const NEEDED: [(Capability, &str); 3] = [
-    (Capability::CAP_SYS_PTRACE, "CAP_SYS_PTRACE"),
-    (Capability::CAP_SYS_ADMIN, "CAP_SYS_ADMIN"),
-    (Capability::CAP_NET_RAW, "CAP_NET_RAW"),
+const NEEDED: [Capability; 3] = [
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_SYS_ADMIN,
+    Capability::CAP_NET_RAW,
 ];
 
 /// The required capabilities that this thread lacks.
-pub fn missing_capabilities() -> Vec<&'static str> {
+pub fn missing_capabilities() -> Vec<String> {
     NEEDED
         .into_iter()
-        .filter(|(capability, _)| {
-            !caps::has_cap(None, CapSet::Effective, *capability).unwrap_or(true)
-        })
-        .map(|(_, name)| name)
+        .filter(|capability| !caps::has_cap(None, CapSet::Effective, *capability).unwrap_or(true))
+        .map(|capability| capability.to_string())
         .collect()
 }
 

@@ -3,23 +3,9 @@
 
 use std::{collections::BTreeSet, io};
 
-use caps::{CapSet, Capability, CapsHashSet, errors::CapsError};
+pub use caps::Capability;
+use caps::{CapSet, CapsHashSet, errors::CapsError};
 use nix::{errno::Errno, sys::prctl};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
-    SysAdmin,
-    /// `CAP_SYS_PTRACE`: `/proc` of other users' processes.
-    SysPtrace,
-    /// `CAP_NET_ADMIN`: nftables, nflog and nfqueue.
-    NetAdmin,
-    /// `CAP_NET_RAW`: raw and packet sockets.
-    NetRaw,
-    /// `CAP_KILL`: signals to other users' processes.
-    Kill,
-    /// `CAP_SYS_NICE`: a higher priority.
-    SysNice,
-}
 
 /// Capabilities could not be dropped.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +29,8 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error`]; capabilities that were already dropped stay dropped.
-pub fn keep_only(needed: &[Needed]) -> Result<(), Error> {
-    let wanted: CapsHashSet = needed.iter().copied().map(Needed::capability).collect();
+pub fn keep_only(needed: &[Capability]) -> Result<(), Error> {
+    let wanted: CapsHashSet = needed.iter().copied().collect();
     let had = caps::read(None, CapSet::Permitted).map_err(failed("permitted"))?;
     let kept: CapsHashSet = wanted.intersection(&had).copied().collect();
     prctl::set_no_new_privs().map_err(|errno: Errno| Error::NoNewPrivileges(errno.into()))?;
@@ -76,19 +62,6 @@ pub fn effective() -> Result<BTreeSet<String>, Error> {
         name.strip_prefix("CAP_").unwrap_or(&name).to_owned()
     };
     Ok(set.iter().map(name).collect())
-}
-
-impl Needed {
-    fn capability(self) -> Capability {
-        match self {
-            Self::SysAdmin => Capability::CAP_SYS_ADMIN,
-            Self::SysPtrace => Capability::CAP_SYS_PTRACE,
-            Self::NetAdmin => Capability::CAP_NET_ADMIN,
-            Self::NetRaw => Capability::CAP_NET_RAW,
-            Self::Kill => Capability::CAP_KILL,
-            Self::SysNice => Capability::CAP_SYS_NICE,
-        }
-    }
 }
 
 fn failed(set: &'static str) -> impl Fn(CapsError) -> Error {

@@ -12,7 +12,7 @@ use std::{
 use nix::{mount::MsFlags, unistd::Uid};
 use usher_sys::{
     oci::fanotify::{Error, Group, Mark},
-    process::capability::{Needed, keep_only},
+    process::capability::{Capability, keep_only},
 };
 
 use crate::{
@@ -39,7 +39,7 @@ fn dropped_capabilities_stay_dropped() {
         assert!(ended.success(), "{ended}");
         return;
     }
-    keep_only(&[Needed::SysAdmin]).unwrap();
+    keep_only(&[Capability::CAP_SYS_ADMIN]).unwrap();
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     for (name, expected) in [
         ("CapInh", 0),
@@ -53,7 +53,7 @@ fn dropped_capabilities_stay_dropped() {
     }
     // The capability suffices for a group. A repeated drop has no effect.
     drop(Group::open().unwrap());
-    keep_only(&[Needed::SysAdmin, Needed::SysPtrace]).unwrap();
+    keep_only(&[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE]).unwrap();
     let child = Command::new("cat").arg("/proc/self/status").output();
     let child = String::from_utf8(child.unwrap().stdout).unwrap();
     assert_eq!(set(&child, "CapPrm"), SYS_ADMIN);
@@ -84,7 +84,7 @@ fn one_capability_suffices_for_execute_only_programs() {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
             chown(path, Some(1000), Some(1000)).unwrap();
         }
-        keep_only(&[Needed::SysAdmin]).unwrap();
+        keep_only(&[Capability::CAP_SYS_ADMIN]).unwrap();
         fs::read(&programs[0]).unwrap_err();
         let group = Group::open().unwrap();
         group.mark(Mark::FileSystem, place(&root).as_fd()).unwrap();

@@ -20,7 +20,7 @@ use std::{
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use usher_sys::process::capability::{self, Needed};
+use usher_sys::process::capability::{self, Capability};
 
 use crate::error_chain::chain;
 
@@ -42,7 +42,7 @@ impl HostFile {
     pub fn start(root: PathBuf) -> io::Result<Self> {
         let (requests, received) = mpsc::channel::<mpsc::Sender<Certificates>>();
         let serve = move || {
-            if let Err(error) = capability::keep_only(&[Needed::SysPtrace]) {
+            if let Err(error) = capability::keep_only(&[Capability::CAP_SYS_PTRACE]) {
                 tracing::warn!(error = %chain(&error), "could not drop capabilities; running with more than needed");
             }
             for reply in received {
