@@ -5,7 +5,6 @@
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
-use nix::sys::signal;
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
     Event,
@@ -17,7 +16,11 @@ use usher_core::{
 };
 use usher_sys::{
     net::netns::{self, Netns},
-    pods::{container::Init, pidfd::Pidfd, proc::ProcRoot},
+    pods::{
+        container::Init,
+        pidfd::{self, Pidfd},
+        proc::ProcRoot,
+    },
 };
 
 use crate::worker::{self, Descriptor, Purpose, Worker};
@@ -220,13 +223,13 @@ pub(crate) fn detail(outcome: &Outcome) -> Option<String> {
 
 pub(crate) fn signal(process: &Pidfd, signal: Signal) -> Outcome {
     let number = match signal {
-        Signal::Term => signal::Signal::SIGTERM,
-        Signal::Int => signal::Signal::SIGINT,
-        Signal::Quit => signal::Signal::SIGQUIT,
-        Signal::Hup => signal::Signal::SIGHUP,
-        Signal::Usr1 => signal::Signal::SIGUSR1,
-        Signal::Usr2 => signal::Signal::SIGUSR2,
-        Signal::Kill => signal::Signal::SIGKILL,
+        Signal::Term => pidfd::Signal::TERM,
+        Signal::Int => pidfd::Signal::INT,
+        Signal::Quit => pidfd::Signal::QUIT,
+        Signal::Hup => pidfd::Signal::HUP,
+        Signal::Usr1 => pidfd::Signal::USR1,
+        Signal::Usr2 => pidfd::Signal::USR2,
+        Signal::Kill => pidfd::Signal::KILL,
     };
     match process.signal(number) {
         Ok(()) => {

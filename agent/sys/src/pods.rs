@@ -8,4 +8,3 @@ pub mod pidfd;
 pub mod proc;
 pub(crate) mod readiness;
 pub mod reads;
-pub(crate) mod statx;

@@ -3,33 +3,16 @@
 //! The replaced file remains under the other name, so that the caller can read and restore it. File systems without
 //! support (NFS, some FUSE) return EINVAL. Watchers receive a rename of both names.
 
-use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
+use std::{io, path::Path};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Exchanges two files of one file system.
 ///
 /// # Errors
 /// ENOENT if one of them does not exist, EINVAL if the file system has no support.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    let one = CString::new(one.as_os_str().as_bytes())?;
-    let other = CString::new(other.as_os_str().as_bytes())?;
-    // Called by number, because not every libc has a function for it.
-    // SAFETY: both pointers lead to NUL-terminated texts that live until the call returns; the kernel only reads them.
-    #[expect(unsafe_code, reason = "nix has this call for glibc only")]
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_renameat2,
-            libc::AT_FDCWD,
-            one.as_ptr(),
-            libc::AT_FDCWD,
-            other.as_ptr(),
-            libc::RENAME_EXCHANGE,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 #[cfg(test)]

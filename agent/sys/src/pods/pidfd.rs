@@ -7,17 +7,19 @@
 //!
 //! A pidfd becomes readable when its process is a zombie, and reports a hang-up when the parent has reaped the process;
 //! then the exit status is available. What can go wrong: the process is reaped before the pidfd is opened (`ESRCH`),
-//! and older kernels lack the ioctl. nix has none of these calls.
+//! and older kernels lack the ioctl.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
+pub use rustix::process::Signal;
+use rustix::process::{self, PidfdFlags};
 use tokio::io::unix::AsyncFd;
 use usher_core::{base::id::Pid, pod::exit_status::ExitStatus};
 
@@ -61,7 +63,10 @@ impl Pidfd {
     /// # Errors
     /// [`Error::Open`], for example if there is no such process.
     pub fn open(pid: Pid) -> Result<Self, Error> {
-        let fd = pidfd_open(pid).map_err(|source| Error::Open { pid, source })?;
+        let fd = open(pid).map_err(|error| Error::Open {
+            pid,
+            source: error.into(),
+        })?;
         let fd = readiness::register(fd).map_err(|source| Error::Watch { pid, source })?;
         Ok(Self { pid, fd })
     }
@@ -120,26 +125,11 @@ impl Pidfd {
     ///
     /// # Errors
     /// [`Error::Signal`]; [`Error::is_gone`] if the process has exited.
-    #[expect(unsafe_code, reason = "pidfd_send_signal has no wrapper in nix")]
-    pub fn signal(&self, signal: nix::sys::signal::Signal) -> Result<(), Error> {
-        let signal = signal as i32;
-        // SAFETY: numbers and a null siginfo, which the call allows; the descriptor is open.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.fd.get_ref().as_raw_fd(),
-                signal,
-                std::ptr::null::<libc::siginfo_t>(),
-                0,
-            )
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        Err(Error::Signal {
+    pub fn signal(&self, signal: Signal) -> Result<(), Error> {
+        process::pidfd_send_signal(&self.fd, signal).map_err(|error| Error::Signal {
             pid: self.pid,
-            signal,
-            source: io::Error::last_os_error(),
+            signal: signal.as_raw(),
+            source: error.into(),
         })
     }
 }
@@ -157,17 +147,11 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
 }
 
-#[expect(unsafe_code, reason = "pidfd_open has no wrapper in nix")]
-fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
+fn open(pid: Pid) -> Result<OwnedFd, rustix::io::Errno> {
+    // The kernel rejects pids below 1 in the same way.
+    let pid = process::Pid::from_raw(pid.0.max(0)).ok_or(rustix::io::Errno::INVAL)?;
     // No flags: kernels before 5.10 reject all of them, and a pidfd that is only polled never blocks.
-    // SAFETY: the arguments are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
-    let fd = i32::try_from(fd).unwrap_or(-1);
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just opened this descriptor, and no other code has it. A pidfd is close-on-exec.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    process::pidfd_open(pid, PidfdFlags::empty())
 }
 
 /// `struct pidfd_info` in its first version.
@@ -242,7 +226,7 @@ mod tests {
             matches!(status, Some(ExitStatus::Code(42)) | None),
             "{status:?}"
         );
-        let term = nix::sys::signal::Signal::SIGTERM;
+        let term = Signal::TERM;
         assert!(pidfd.signal(term).unwrap_err().is_gone());
     }
 

@@ -4,18 +4,13 @@
 //! (`synchronize_rcu` in [`expand_fdtable`](https://github.com/torvalds/linux/blob/v6.12/fs/file.c)). A pod with costly
 //! packet filter rules can delay that for seconds with one packet. A process with one thread does not wait.
 
-use std::{
-    io,
-    os::fd::{AsFd, FromRawFd, OwnedFd},
-};
+use std::io;
 
-use nix::{
-    fcntl::{FcntlArg, fcntl},
-    sys::{
-        eventfd::EventFd,
-        resource::{Resource, getrlimit, setrlimit},
-    },
+use nix::sys::{
+    eventfd::EventFd,
+    resource::{Resource, getrlimit, setrlimit},
 };
+use rustix::io::fcntl_dupfd_cloexec;
 
 /// Number of descriptors: enough for more pods than a node has. Each costs 8 bytes of kernel memory.
 const SIZE: u64 = 8192;
@@ -32,13 +27,10 @@ pub fn prepare() -> io::Result<()> {
     reserve(SIZE.min(hard))
 }
 
-#[expect(unsafe_code, reason = "nix returns the new descriptor as a number")]
 fn reserve(size: u64) -> io::Result<()> {
     let last = size.saturating_sub(1).try_into().unwrap_or(i32::MAX);
     let some = EventFd::new()?;
-    let copy = fcntl(some.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(last))?;
-    // SAFETY: the call has just returned this descriptor, and no other code owns it.
-    drop(unsafe { OwnedFd::from_raw_fd(copy) });
+    drop(fcntl_dupfd_cloexec(some, last)?);
     Ok(())
 }
 

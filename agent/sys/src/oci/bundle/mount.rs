@@ -14,9 +14,10 @@ use nix::{
         statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs},
     },
 };
+use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, statx};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::pods::{readiness, statx};
+use crate::pods::readiness;
 
 /// The calling thread's mounts: it may have a mount namespace of its own.
 pub(super) const OWN_MOUNTS: &str = "/proc/thread-self/mountinfo";
@@ -47,7 +48,7 @@ impl Changes {
 
 /// Checks the root file system of a bundle; None before the mount. The error is the reason why it cannot be marked.
 pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
-    let there = statx::at(bundle, ROOT, libc::AT_SYMLINK_NOFOLLOW, libc::STATX_MNT_ID);
+    let there = status(bundle, ROOT, AtFlags::SYMLINK_NOFOLLOW);
     match there.map(|there| is_root(&there)) {
         Ok(Some(true)) => {}
         Ok(Some(false)) => return None,
@@ -78,16 +79,24 @@ pub fn root(bundle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 /// Mount id of an open file.
 pub(super) fn of_file(fd: impl AsFd) -> io::Result<u64> {
-    let there = statx::at(fd.as_fd(), c"", libc::AT_EMPTY_PATH, libc::STATX_MNT_ID)?;
-    if there.stx_mask & libc::STATX_MNT_ID == 0 {
+    let there = status(fd.as_fd(), c"", AtFlags::EMPTY_PATH)?;
+    if there.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(there.stx_mnt_id)
 }
 
+/// Mount of a path below an open directory ([statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)): its id, as in
+/// `mountinfo`, and whether the path is its root (Linux 5.8).
+fn status(dir: BorrowedFd<'_>, path: &CStr, flags: AtFlags) -> io::Result<Statx> {
+    // The call must not cause a request to a remote server. statx is the only stat call that can avoid it.
+    let flags = flags | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    Ok(statx(dir, path, flags, StatxFlags::MNT_ID)?)
+}
+
 /// Whether the path is the root of a mount; None if the kernel does not report it.
-fn is_root(there: &libc::statx) -> Option<bool> {
-    let flag = u64::from(libc::STATX_ATTR_MOUNT_ROOT.unsigned_abs());
-    let is_known = there.stx_attributes_mask & flag != 0;
-    is_known.then_some(there.stx_attributes & flag != 0)
+fn is_root(there: &Statx) -> Option<bool> {
+    let flag = StatxAttributes::MOUNT_ROOT;
+    let is_known = there.stx_attributes_mask.contains(flag);
+    is_known.then_some(there.stx_attributes.contains(flag))
 }
