@@ -69,21 +69,10 @@ impl ProcRoot {
 
     /// The properties of `pid` that the choice of an init process depends on; None if it has exited.
     pub fn candidate(&self, pid: Pid) -> Result<Option<Candidate>, Error> {
-        let path = self.0.join(pid.to_string());
-        let read = || {
-            let process = Process::new_with_root(path.clone())?;
-            let status = bytes(&process, "status")?;
-            text::candidate(pid, &status, &bytes(&process, "stat")?)
-        };
-        match read() {
-            Ok(candidate) => Ok(Some(candidate)),
-            Err(ProcError::NotFound(_)) => Ok(None),
-            Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
-            Err(source) => Err(Error::Form {
-                path,
-                source: Box::new(source),
-            }),
-        }
+        self.decoded(pid, |process| {
+            let status = bytes(process, "status")?;
+            text::candidate(pid, &status, &bytes(process, "stat")?)
+        })
     }
 
     /// The name of a process (`comm`); None if it has exited.
@@ -113,13 +102,8 @@ impl ProcRoot {
             path: path.clone(),
             source,
         };
-        let stat = match Process::new_with_root(self.0.join(pid.to_string()))
-            .and_then(|process| text::stat(&bytes(&process, "stat")?))
-        {
-            Ok(stat) => stat,
-            Err(ProcError::NotFound(_)) => return Ok(Vec::new()),
-            Err(ProcError::Io(source, _)) if ended(&source) => return Ok(Vec::new()),
-            Err(source) => return Err(fail(io::Error::other(source))),
+        let Some(stat) = self.stat(pid)? else {
+            return Ok(Vec::new());
         };
         let (start, end) = (
             stat.env_start.unwrap_or_default(),
@@ -162,13 +146,17 @@ impl ProcRoot {
     }
 
     fn stat(&self, pid: Pid) -> Result<Option<Stat>, Error> {
+        self.decoded(pid, |process| text::stat(&bytes(process, "stat")?))
+    }
+
+    fn decoded<T>(
+        &self,
+        pid: Pid,
+        decode: impl FnOnce(&Process) -> Result<T, ProcError>,
+    ) -> Result<Option<T>, Error> {
         let path = self.0.join(pid.to_string());
-        let read = || {
-            let process = Process::new_with_root(path.clone())?;
-            text::stat(&bytes(&process, "stat")?)
-        };
-        match read() {
-            Ok(stat) => Ok(Some(stat)),
+        match Process::new_with_root(path.clone()).and_then(|process| decode(&process)) {
+            Ok(decoded) => Ok(Some(decoded)),
             Err(ProcError::NotFound(_)) => Ok(None),
             Err(ProcError::Io(source, _)) if ended(&source) => Ok(None),
             Err(source) => Err(Error::Form {
