@@ -7,13 +7,13 @@
 
 use std::{
     io,
-    net::{SocketAddr, SocketAddrV4, SocketAddrV6},
+    net::SocketAddr,
     os::fd::{AsRawFd, OwnedFd},
 };
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendto},
+    sys::socket::{AddressFamily, MsgFlags, SockaddrStorage, sendto},
 };
 
 use crate::net::netns::{self, Netns};
@@ -62,19 +62,13 @@ impl Injector {
     /// # Errors
     /// [`Error::NoIpv6`] or [`Error::Send`], also if the socket's buffer is full: the call never waits.
     pub fn send(&self, packet: &[u8], destination: SocketAddr) -> Result<bool, Error> {
-        let sent = match destination {
-            SocketAddr::V4(to) => {
-                let to = SockaddrIn::from(SocketAddrV4::new(*to.ip(), 0));
-                send(&self.ipv4, packet, &to)
-            }
-            SocketAddr::V6(to) => {
-                let socket = self.ipv6.as_ref().ok_or(Error::NoIpv6 { destination })?;
-                // In a raw socket's address the port is a protocol; 0 selects the socket's own.
-                let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, 0));
-                send(socket, packet, &to)
-            }
+        let socket = match destination {
+            SocketAddr::V4(_) => &self.ipv4,
+            SocketAddr::V6(_) => self.ipv6.as_ref().ok_or(Error::NoIpv6 { destination })?,
         };
-        match sent {
+        // In a raw socket's address the port is a protocol; 0 selects the socket's own.
+        let to = SockaddrStorage::from(SocketAddr::new(destination.ip(), 0));
+        match send(socket, packet, &to) {
             Ok(()) => Ok(true),
             Err(Errno::EPERM) => Ok(false),
             Err(errno) => Err(Error::Send {
@@ -85,7 +79,7 @@ impl Injector {
     }
 }
 
-fn send(socket: &OwnedFd, packet: &[u8], to: &dyn SockaddrLike) -> nix::Result<()> {
+fn send(socket: &OwnedFd, packet: &[u8], to: &SockaddrStorage) -> nix::Result<()> {
     loop {
         match sendto(socket.as_raw_fd(), packet, to, MsgFlags::empty()) {
             Err(Errno::EINTR) => {}

@@ -1,7 +1,7 @@
 //! Configures nflog and nfqueue: one request, one verdict
 //! ([nfnetlink](https://github.com/torvalds/linux/blob/v6.18/net/netfilter/nfnetlink.c)).
 
-use std::{fmt, io, ops::ControlFlow};
+use std::{io, ops::ControlFlow};
 
 use super::{
     Socket,
@@ -10,11 +10,13 @@ use super::{
 
 /// The kernel rejected a setting.
 #[derive(Debug, thiserror::Error)]
-#[error("kernel rejected the setting{detail}")]
+#[error("kernel rejected the setting{detail}",
+        detail = .detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
 pub struct Rejected {
     /// Cause: `EPERM` without `CAP_NET_ADMIN`; `EPERM`, `EBUSY` or `EEXIST` if another socket has the group or queue.
     pub source: io::Error,
-    detail: Detail,
+    /// The kernel's text (ext-ack), if it sent one.
+    detail: Option<String>,
 }
 
 impl Rejected {
@@ -24,19 +26,6 @@ impl Rejected {
             self.source.raw_os_error(),
             Some(libc::EPERM | libc::EBUSY | libc::EEXIST)
         )
-    }
-}
-
-/// The kernel's text (ext-ack), if it sent one.
-#[derive(Debug, Default)]
-struct Detail(Option<String>);
-
-impl fmt::Display for Detail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(text) => write!(f, ": {text}"),
-            None => Ok(()),
-        }
     }
 }
 
@@ -71,13 +60,13 @@ pub(crate) fn configure(socket: &Socket, request: &[u8]) -> Result<(), Rejected>
         })
         .map_err(|source| Rejected {
             source,
-            detail: Detail::default(),
+            detail: None,
         })?;
     match verdict {
         Verdict::Done => Ok(()),
         Verdict::Rejected { errno, detail } => Err(Rejected {
             source: errno.into(),
-            detail: Detail(detail),
+            detail,
         }),
     }
 }
