@@ -36,6 +36,7 @@ use crate::{
     quit::{self, Host},
     start::{self, Starts},
     telemetry::{decision_log::Record, reporter::Reporter},
+    timer,
     worker::Worker,
 };
 
@@ -143,12 +144,6 @@ impl NodeLoop {
                 .into_iter()
                 .chain(self.orders_due())
                 .min();
-            let timer = async {
-                match wake {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 // Exits have priority, because quits follow from them.
                 biased;
@@ -178,7 +173,7 @@ impl NodeLoop {
                         return Ok(());
                     }
                 },
-                () = timer => {
+                () = timer::until(wake) => {
                     self.step(Event::Timer);
                 }
                 // Lower priority than attempts in progress.
@@ -344,19 +339,12 @@ impl NodeLoop {
             } => {
                 let sidecar = self.discovery.sidecar(&key);
                 tracing::debug!(container_id = %key.id, %request, "draining");
-                let done =
-                    quit::drain(&self.host, &mut self.worker, key, sidecar, request, timeout);
-                if let Some(event) = done {
-                    self.worker.report(event);
-                }
+                quit::drain(&self.host, &mut self.worker, key, sidecar, request, timeout);
             }
             Action::Attempt { key, step, timeout } => {
                 let sidecar = self.discovery.take_attempt(&key);
                 tracing::debug!(container_id = %key.id, %step, "trying a step");
-                let done = quit::attempt(&self.host, &mut self.worker, key, sidecar, step, timeout);
-                if let Some(event) = done {
-                    self.worker.report(event);
-                }
+                quit::attempt(&self.host, &mut self.worker, key, sidecar, step, timeout);
             }
         }
         crash_point::reach("after", kind);

@@ -71,7 +71,7 @@ pub(crate) fn prepare(
     Ok(Prepared(socket))
 }
 
-/// Tries one step. `sidecar` is None if it has ended. Returns the event if no job is needed for the outcome.
+/// Tries one step. `sidecar` is None if it has ended.
 pub(crate) fn attempt(
     host: &Host,
     worker: &mut Worker,
@@ -79,7 +79,7 @@ pub(crate) fn attempt(
     sidecar: Option<Sidecar>,
     step: Step,
     timeout: Duration,
-) -> Option<Event> {
+) {
     let outcome = match (sidecar, step) {
         (None, _step) => Outcome::Gone,
         (
@@ -108,17 +108,17 @@ pub(crate) fn attempt(
                 job,
                 vec![Descriptor::Init(init)],
             );
-            return None;
+            return;
         }
         (Some(sidecar), Step::Request(request)) => {
             let purpose = Purpose::Attempt(key.clone());
             match send(host, worker, purpose, sidecar, request, timeout) {
-                Ok(()) => return None,
+                Ok(()) => return,
                 Err(outcome) => outcome,
             }
         }
     };
-    Some(Event::Attempted { key, outcome })
+    worker.report(Event::Attempted { key, outcome });
 }
 
 /// Sends the request that drains a sidecar. The rest is as in [`attempt`].
@@ -129,15 +129,14 @@ pub(crate) fn drain(
     sidecar: Option<Sidecar>,
     request: Request,
     timeout: Duration,
-) -> Option<Event> {
-    let outcome = match sidecar {
-        None => Outcome::Gone,
-        Some(sidecar) => {
-            let purpose = Purpose::Drain(key.clone());
-            send(host, worker, purpose, sidecar, request, timeout).err()?
-        }
-    };
-    Some(Event::Drained { key, outcome })
+) {
+    let purpose = Purpose::Drain(key.clone());
+    let sent = sidecar
+        .ok_or(Outcome::Gone)
+        .and_then(|sidecar| send(host, worker, purpose, sidecar, request, timeout));
+    if let Err(outcome) = sent {
+        worker.report(Event::Drained { key, outcome });
+    }
 }
 
 fn send(
@@ -169,7 +168,7 @@ fn send(
     Ok(())
 }
 
-/// Queries the version of a container. Returns the event if the query cannot be sent.
+/// Queries the version of a container.
 pub(crate) fn query_version(
     host: &Host,
     worker: &mut Worker,
@@ -177,10 +176,11 @@ pub(crate) fn query_version(
     init: Option<Arc<Init>>,
     in_pod_netns: bool,
     request: VersionRequest,
-) -> Option<Event> {
+) {
     let opened = init.and_then(|init| Some((open(host, &init).ok()?, init)));
     let Some((netns, init)) = opened.filter(|_| in_pod_netns) else {
-        return Some(Event::VersionAnswered { key, version: None });
+        worker.report(Event::VersionAnswered { key, version: None });
+        return;
     };
     worker.send(
         netns.id(),
@@ -188,7 +188,6 @@ pub(crate) fn query_version(
         Job::Query(request),
         vec![Descriptor::Init(init), Descriptor::Netns(Arc::new(netns))],
     );
-    None
 }
 
 /// Opens the namespace that a container was started in.

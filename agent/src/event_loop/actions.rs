@@ -141,7 +141,7 @@ impl NodeLoop {
         let living = self.discovery.living(&key);
         let init = living.map(|living| Arc::clone(&living.init));
         let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
-        let failed = quit::query_version(
+        quit::query_version(
             &self.host,
             &mut self.worker,
             key,
@@ -149,9 +149,6 @@ impl NodeLoop {
             in_pod_netns,
             request,
         );
-        if let Some(event) = failed {
-            self.worker.report(event);
-        }
     }
 
     pub(super) fn sample_traffic(&mut self, key: ContainerKey, status_ports: Vec<u16>) {

@@ -45,7 +45,7 @@ use usher_core::{kube_event::NodeCondition, node::platform};
 use usher_sys::files::directory::Places;
 
 use self::state::State;
-use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
+use crate::{serve::probes::Readiness, telemetry::reporter::Reporter, timer};
 
 /// How long a file may be invalid because another process is still writing it.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -136,15 +136,9 @@ impl Installer {
                 tracing::warn!(error = %chain(&error), "could not watch the network configuration; polling it");
                 tokio::time::sleep(POLL).await;
             };
-            let retry = async {
-                match next {
-                    Some(next) => tokio::time::sleep_until(next.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = changed => {}
-                () = retry => {}
+                () = timer::until(next) => {}
                 received = self.wanted.changed() => if received.is_err() {
                     // The event loop has ended, so the agent is shutting down.
                     return std::future::pending().await;

@@ -33,7 +33,7 @@ use usher_core::{
     metric::value::{HoldResult, LingerResult, StartHoldResult},
 };
 
-use crate::telemetry::reporter::Reporter;
+use crate::{telemetry::reporter::Reporter, timer};
 
 /// Length of the journal from which on it is rewritten. It may be twice as long as after the last rewrite, so that not
 /// each decision rewrites it.
@@ -132,15 +132,9 @@ impl Recorder {
                 .journal
                 .is_none()
                 .then(|| self.backoff.due(Instant::now()));
-            let retry = async {
-                match due {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                () = retry => self.rewrite(),
+                () = timer::until(due) => self.rewrite(),
                 record = records.recv() => match record {
                     Some(record) => self.record(&record),
                     None => return,

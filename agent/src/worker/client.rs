@@ -28,7 +28,7 @@ use usher_sys::process::child::{ChildProcess, Launch};
 pub(crate) use self::unsent::Descriptor;
 use self::unsent::{Unsent, send_first};
 use super::pending::{Pending, PendingJobs, Purpose};
-use crate::telemetry::reporter::Reporter;
+use crate::{telemetry::reporter::Reporter, timer};
 
 /// Jobs that are queued or wait for a reply, without probes, and probes. Further ones fail.
 const MAX_JOBS: usize = 4096;
@@ -171,9 +171,8 @@ impl Worker {
         self.quarantine.used_by(netns, pod);
     }
 
-    /// Queues an event that needs no job.
     pub(crate) fn report(&mut self, event: Event) {
-        self.event(event);
+        self.news.push_back(News::Event(event));
     }
 
     /// Drops the probes of a sandbox, which need no replies.
@@ -193,7 +192,7 @@ impl Worker {
                 let due = self.backoff.due(Instant::now());
                 tokio::select! {
                     () = sleep_until(due.into()) => self.start(),
-                    () = at(late) => self.expire(),
+                    () = timer::until(late) => self.expire(),
                 }
                 continue;
             };
@@ -207,7 +206,7 @@ impl Worker {
                     }
                     Err(error) => Err(error),
                 },
-                () = at(late) => {
+                () = timer::until(late) => {
                     self.ended("it did not reply in time");
                     continue;
                 }
@@ -310,23 +309,12 @@ impl Worker {
             self.news.push_back(lost);
         }
         if let Some(event) = purpose.failure(why) {
-            self.event(event);
+            self.report(event);
         }
-    }
-
-    fn event(&mut self, event: Event) {
-        self.news.push_back(News::Event(event));
     }
 
     fn now(&self) -> Timestamp {
         Timestamp::new(self.started.elapsed())
-    }
-}
-
-async fn at(when: Option<Instant>) {
-    match when {
-        None => std::future::pending().await,
-        Some(when) => sleep_until(when.into()).await,
     }
 }
 

@@ -80,7 +80,6 @@ pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
 async fn serve(stdin: OwnedFd, proc: PathBuf) -> anyhow::Result<()> {
     let agent = Connection::adopt(stdin).context("registering the socket to the agent")?;
     let (replies, waiting) = Replies::new();
-    replies.send(Reply::Started).await;
     let lanes = Lanes::new(replies.clone());
     let proc = ProcRoot::new(proc);
     let mut server = Server {

@@ -88,8 +88,6 @@ pub enum Job {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// The worker is ready for jobs.
-    Started,
     /// [`Job::Request`] or [`Job::Signal`] is over.
     Attempted {
         id: JobId,
@@ -230,8 +228,7 @@ impl Reply {
                 sandbox,
                 result: Err(why()),
             },
-            fixed @ (Self::Started
-            | Self::Answered { .. }
+            fixed @ (Self::Answered { .. }
             | Self::ProbeSucceeded { .. }
             | Self::Done { .. }
             | Self::Late { .. }
@@ -368,7 +365,6 @@ mod tests {
             queries: false,
         };
         let replies = [
-            Reply::Started,
             Reply::Attempted {
                 id,
                 outcome: Outcome::Rejected(404),

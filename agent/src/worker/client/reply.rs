@@ -14,37 +14,36 @@ use crate::worker::pending::Purpose;
 impl Worker {
     pub(super) fn received(&mut self, reply: Reply) {
         match reply {
-            Reply::Started => {}
             Reply::Attempted { id, outcome } => match self.jobs.done(id, Instant::now()) {
-                Some(Purpose::Attempt(key)) => self.event(Event::Attempted { key, outcome }),
-                Some(Purpose::Drain(key)) => self.event(Event::Drained { key, outcome }),
+                Some(Purpose::Attempt(key)) => self.report(Event::Attempted { key, outcome }),
+                Some(Purpose::Drain(key)) => self.report(Event::Drained { key, outcome }),
                 _ => {}
             },
             Reply::Answered { id, version } => {
                 if let Some(Purpose::QueryVersion(key)) = self.jobs.done(id, Instant::now()) {
-                    self.event(Event::VersionAnswered { key, version });
+                    self.report(Event::VersionAnswered { key, version });
                 }
             }
             Reply::TrafficSampled { id, sample } => {
                 if let Some(Purpose::SampleTraffic(key)) = self.jobs.done(id, Instant::now()) {
-                    self.event(Event::TrafficSampled { key, sample });
+                    self.report(Event::TrafficSampled { key, sample });
                 }
             }
             Reply::Armed { id, result } => {
                 if let Some(Purpose::Arm(sandbox)) = self.jobs.done(id, Instant::now()) {
-                    self.event(Event::Armed { sandbox, result });
+                    self.report(Event::Armed { sandbox, result });
                 }
             }
             Reply::Adopted { id, result } => match self.jobs.done(id, Instant::now()) {
                 Some(Purpose::Look(key, sandbox)) => match result {
-                    Ok(remains) => self.event(Event::Found {
+                    Ok(remains) => self.report(Event::Found {
                         key,
                         sandbox,
                         remains,
                     }),
                     Err(error) => {
                         tracing::warn!(error, uid = %key.pod, "could not read a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
-                        self.event(Event::NotFound { key });
+                        self.report(Event::NotFound { key });
                     }
                 },
                 Some(Purpose::Readopt(sandbox)) => {
@@ -55,13 +54,13 @@ impl Worker {
             },
             Reply::ProbeSucceeded { id } => {
                 if let Some(Purpose::Probe(sandbox, probe)) = self.jobs.done(id, Instant::now()) {
-                    self.event(Event::Ready { sandbox, probe });
+                    self.report(Event::Ready { sandbox, probe });
                 }
             }
             Reply::Done { id } => drop(self.jobs.done(id, Instant::now())),
             Reply::Opened { sandbox, result } => {
                 self.jobs.released(&sandbox, Instant::now());
-                self.event(Event::Opened { sandbox, result });
+                self.report(Event::Opened { sandbox, result });
             }
             Reply::Late { netns, is_change } => self.late(netns, is_change),
             Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
@@ -85,7 +84,7 @@ impl Worker {
         let is_new = self.quarantine.begin(self.now(), netns, trouble);
         if let Some(subject) = self.subjects.get(&netns).filter(|_| is_new) {
             let subject = subject.clone();
-            self.event(Event::Quarantined { subject, trouble });
+            self.report(Event::Quarantined { subject, trouble });
         }
         let why = trouble.to_string();
         self.fail_all(|pending| pending.netns == netns, &why);
