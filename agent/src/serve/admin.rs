@@ -17,24 +17,32 @@ mod process;
 mod watch;
 
 use std::{
+    fmt::Display,
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
-    Router,
+    Json, Router,
     extract::{ConnectInfo, DefaultBodyLimit, Request, connect_info::Connected},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     serve::IncomingStream,
 };
-use tokio::{net::UnixListener, sync::mpsc};
+use serde::Serialize;
+use tokio::{
+    net::UnixListener,
+    sync::{mpsc, oneshot},
+};
 use usher_client::{error_chain::chain, run_dir::socket};
-use usher_core::settings::config::origin::Setting;
+use usher_core::{
+    admin::{Document, Origin},
+    settings::config::origin::Setting,
+};
 
 use crate::{
     event_loop::Input,
@@ -150,8 +158,34 @@ async fn root_only(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next:
         .into_response()
 }
 
+/// The event loop's reply to an input.
+async fn exchange<T>(
+    admin: &Admin,
+    timeout: Duration,
+    input: impl FnOnce(oneshot::Sender<T>) -> Input,
+) -> Result<T, Response> {
+    let (reply, replied) = oneshot::channel();
+    let exchange = async {
+        admin.inputs.send(input(reply)).await.ok()?;
+        replied.await.ok()
+    };
+    tokio::time::timeout(timeout, exchange)
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(unavailable)
+}
+
+fn document(kind: &str, data: impl Serialize) -> Response {
+    Json(Document::new(kind, Origin::Agent, data)).into_response()
+}
+
+fn bad_request(error: impl Display) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+}
+
 /// The response if the agent is shutting down, or its event loop or recorder does not reply.
-pub(crate) fn unavailable() -> Response {
+fn unavailable() -> Response {
     let text = "the agent does not reply: its event loop is stuck, or it is ending\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }

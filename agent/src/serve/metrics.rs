@@ -32,13 +32,22 @@ pub(crate) async fn serve(listener: TcpListener, service: Service) {
 }
 
 async fn metrics(State(service): State<Service>, headers: HeaderMap) -> impl IntoResponse {
-    let is_ready = service.readiness.waits().is_empty();
-    service.metrics.ready.set(is_ready.into());
     let accept = headers.get(header::ACCEPT);
     let accept = accept.and_then(|value| value.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
+    page(&service.metrics, &service.readiness, format)
+}
+
+/// The metrics in this format.
+pub(super) fn page(
+    metrics: &Metrics,
+    readiness: &Readiness,
+    format: Format,
+) -> impl IntoResponse + use<> {
+    let is_ready = readiness.waits().is_empty();
+    metrics.ready.set(is_ready.into());
     (
         [(header::CONTENT_TYPE, format.content_type())],
-        service.metrics.text(format),
+        metrics.text(format),
     )
 }

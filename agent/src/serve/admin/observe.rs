@@ -6,24 +6,20 @@ use std::{
 };
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
+    response::Response,
     routing::get,
 };
 use tokio::sync::oneshot;
 use usher_client::wall_clock;
 use usher_core::{
-    admin::{self, CostReport, CountingNode, Document, Origin, Pods, Status, Timeline},
+    admin::{self, CostReport, CountingNode, Pods, Status, Timeline},
     base::id::PodUid,
 };
 
-use super::{Admin, unavailable};
-use crate::{
-    event_loop::{Input, View},
-    telemetry::decision_log::TimelineQuery,
-};
+use super::{Admin, bad_request, document, exchange, unavailable};
+use crate::{event_loop::Input, telemetry::decision_log::TimelineQuery};
 
 /// Timeout of the event loop's reply. It replies from memory and waits for nothing.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,38 +32,13 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/v1/pods/{uid}/timeline", get(timeline))
 }
 
-/// A snapshot of the event loop's state; None if the event loop does not reply.
-pub(super) async fn view(admin: &Admin) -> Option<View> {
-    exchange(admin, Input::View).await
+async fn pods(State(admin): State<Admin>) -> Result<Response, Response> {
+    let view = exchange(&admin, REPLY_TIMEOUT, Input::View).await?;
+    Ok(document("Pods", Pods { items: view.pods }))
 }
 
-/// The event loop's reply to a request; None if it does not reply in time.
-async fn exchange<T>(admin: &Admin, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Option<T> {
-    let (reply, replied) = oneshot::channel();
-    let exchange = async {
-        admin.inputs.send(input(reply)).await.ok()?;
-        replied.await.ok()
-    };
-    tokio::time::timeout(REPLY_TIMEOUT, exchange)
-        .await
-        .ok()
-        .flatten()
-}
-
-async fn pods(State(admin): State<Admin>) -> Response {
-    match view(&admin).await {
-        Some(view) => {
-            let pods = Pods { items: view.pods };
-            Json(Document::new("Pods", Origin::Agent, pods)).into_response()
-        }
-        None => unavailable(),
-    }
-}
-
-async fn costs(State(admin): State<Admin>) -> Response {
-    let Some(items) = exchange(&admin, Input::Costs).await else {
-        return unavailable();
-    };
+async fn costs(State(admin): State<Admin>) -> Result<Response, Response> {
+    let items = exchange(&admin, REPLY_TIMEOUT, Input::Costs).await?;
     let up = admin.started.elapsed();
     let since = wall_clock::since_epoch().saturating_sub(up);
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -77,14 +48,11 @@ async fn costs(State(admin): State<Admin>) -> Response {
         for_ms: ms(up),
     };
     let nodes = vec![node];
-    let report = CostReport { nodes, items };
-    Json(Document::new("Report", Origin::Agent, report)).into_response()
+    Ok(document("Report", CostReport { nodes, items }))
 }
 
-async fn status(State(admin): State<Admin>) -> Response {
-    let Some(view) = view(&admin).await else {
-        return unavailable();
-    };
+async fn status(State(admin): State<Admin>) -> Result<Response, Response> {
+    let view = exchange(&admin, REPLY_TIMEOUT, Input::View).await?;
     let waits = admin.readiness.waits();
     let ready = waits.is_empty();
     let mut status = Status {
@@ -109,22 +77,19 @@ async fn status(State(admin): State<Admin>) -> Response {
     };
     admin.health.fill_status(&mut status, Instant::now());
     status.problems = status.judge();
-    Json(Document::new("Status", Origin::Agent, status)).into_response()
+    Ok(document("Status", status))
 }
 
-async fn timeline(State(admin): State<Admin>, Path(uid): Path<String>) -> Response {
-    let uid = match PodUid::parse(&uid) {
-        Ok(uid) => uid,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    };
+async fn timeline(
+    State(admin): State<Admin>,
+    Path(uid): Path<String>,
+) -> Result<Response, Response> {
+    let uid = PodUid::parse(&uid).map_err(bad_request)?;
     let (reply, replied) = oneshot::channel();
     let query = TimelineQuery { uid, reply };
     let sent = admin.recorder.queries.send(query).await;
     match (sent, replied.await) {
-        (Ok(()), Ok(items)) => {
-            let timeline = Timeline { items };
-            Json(Document::new("Timeline", Origin::Agent, timeline)).into_response()
-        }
-        _ => unavailable(),
+        (Ok(()), Ok(items)) => Ok(document("Timeline", Timeline { items })),
+        _ => Err(unavailable()),
     }
 }

@@ -5,39 +5,39 @@ use std::time::Instant;
 use axum::{
     Json, Router,
     extract::{ConnectInfo, State},
-    http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use usher_core::admin::{Document, Log, Origin, Settings, log_filter::Wish};
+use usher_core::admin::{Settings, log_filter::Wish};
 
-use super::{Admin, Peer, unavailable};
-use crate::telemetry::{LogLevel, log_level, metrics::Format};
+use super::{Admin, Peer, bad_request, document, unavailable};
+use crate::{
+    serve::metrics,
+    telemetry::{LogLevel, log_level, metrics::Format},
+};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
         .route("/v1/log", get(log).put(set_log).delete(reset_log))
-        .route("/v1/metrics", get(metrics))
+        .route("/v1/metrics", get(metrics_page))
         .route("/v1/config", get(config))
 }
 
-fn document(level: &LogLevel) -> Response {
-    let log: Log = level.log(Instant::now());
-    Json(Document::new("Log", Origin::Agent, log)).into_response()
+fn log_document(level: &LogLevel) -> Response {
+    document("Log", level.log(Instant::now()))
 }
 
-async fn log() -> Response {
-    log_level().map_or_else(unavailable, document)
+async fn log() -> Result<Response, Response> {
+    let level = log_level().ok_or_else(unavailable)?;
+    Ok(log_document(level))
 }
 
-async fn set_log(ConnectInfo(peer): ConnectInfo<Peer>, Json(wish): Json<Wish>) -> Response {
-    let Some(level) = log_level() else {
-        return unavailable();
-    };
-    let change = match level.set(&wish, Instant::now()) {
-        Ok(change) => change,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    };
+async fn set_log(
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(wish): Json<Wish>,
+) -> Result<Response, Response> {
+    let level = log_level().ok_or_else(unavailable)?;
+    let change = level.set(&wish, Instant::now()).map_err(bad_request)?;
     tracing::info!(
         filter = level.log(Instant::now()).filter,
         duration = %humantime::format_duration(change.duration),
@@ -50,29 +50,20 @@ async fn set_log(ConnectInfo(peer): ConnectInfo<Peer>, Json(wish): Json<Wish>) -
             tracing::info!("reverted the log filter");
         }
     });
-    document(level)
+    Ok(log_document(level))
 }
 
-async fn reset_log() -> Response {
-    let Some(level) = log_level() else {
-        return unavailable();
-    };
+async fn reset_log() -> Result<Response, Response> {
+    let level = log_level().ok_or_else(unavailable)?;
     if level.reset(None) {
         tracing::info!("reverted the log filter for an operator");
     }
-    document(level)
+    Ok(log_document(level))
 }
 
 /// In the text format, because JSON has no infinity.
-async fn metrics(State(admin): State<Admin>) -> Response {
-    let is_ready = admin.readiness.waits().is_empty();
-    admin.metrics.ready.set(is_ready.into());
-    let format = Format::Text;
-    (
-        [(header::CONTENT_TYPE, format.content_type())],
-        admin.metrics.text(format),
-    )
-        .into_response()
+async fn metrics_page(State(admin): State<Admin>) -> impl IntoResponse {
+    metrics::page(&admin.metrics, &admin.readiness, Format::Text)
 }
 
 async fn config(State(admin): State<Admin>) -> Response {
@@ -84,5 +75,5 @@ async fn config(State(admin): State<Admin>) -> Response {
         gaps: Vec::new(),
         items: items.collect(),
     };
-    Json(Document::new("Settings", Origin::Agent, settings)).into_response()
+    document("Settings", settings)
 }
