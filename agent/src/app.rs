@@ -28,11 +28,7 @@ use usher_sys::{
     process::{child::Launch, priority},
 };
 
-use self::{
-    channels::Channels,
-    service_thread::ServiceThread,
-    services::{End, Services},
-};
+use self::services::{End, Services};
 use crate::{
     args::{ApiServer, Args, HOLDER, WORKER},
     event_loop::{Edges, NodeLoop},
@@ -78,38 +74,32 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let recorder = Recorder::open(&args.node.run_dir, reporter.clone());
     let plugin =
         cni::Settings::from_args(&args.cni).context("reading the settings of the CNI plugin")?;
-    let Channels {
-        event_loop: loop_channels,
-        services: service_channels,
-        records,
-    } = channels::open();
+    let (loop_channels, service_channels, records) = channels::open();
     let runtime = runtime().context("starting the event loop's runtime")?;
     let (edges, events) = runtime.block_on(edges(args, host, &reporter))?;
-    let service_thread = ServiceThread {
-        services: Services {
-            args,
-            probes,
-            http,
-            plugin,
-            // Detected here: the service thread has no permission to read the host's root directory.
-            platform: platform::detect(&args.node.kubelet.host_root),
-            kubelet,
-            reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
-            config,
-            channels: service_channels,
-            publisher,
-            reporter: reporter.clone(),
-            recorder: recorder.handle(),
-            started: Instant::now(),
-        },
-        recorder,
-        records,
+    let services = Services {
+        args,
+        probes,
+        http,
+        plugin,
+        // Detected here: the service thread has no permission to read the host's root directory.
+        platform: platform::detect(&args.node.kubelet.host_root),
+        kubelet,
+        reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
+        config,
+        channels: service_channels,
+        publisher,
+        reporter: reporter.clone(),
+        recorder: recorder.handle(),
+        started: Instant::now(),
     };
     let event_loop = NodeLoop::new(edges, loop_channels, reporter, loaded);
     let end = thread::scope(|scope| {
         let service_thread = thread::Builder::new()
             .name("services".to_owned())
-            .spawn_scoped(scope, move || service_thread.run())
+            .spawn_scoped(scope, move || {
+                service_thread::run(services, recorder, records)
+            })
             .context("starting the service thread")?;
         // Raised after the start of the service thread, which would inherit the priority.
         if let Err(error) = priority::raise() {

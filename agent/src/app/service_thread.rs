@@ -12,30 +12,21 @@ use crate::{
     telemetry::decision_log::{Record, Recorder},
 };
 
-pub(super) struct ServiceThread<'args> {
-    pub(super) services: Services<'args>,
-    pub(super) recorder: Recorder,
-    pub(super) records: mpsc::UnboundedReceiver<Record>,
-}
-
-impl ServiceThread<'_> {
-    pub(super) fn run(self) -> anyhow::Result<End> {
-        privileges::drop_all();
-        let runtime = runtime().context("starting the runtime of the service thread")?;
-        let Self {
-            services,
-            mut recorder,
-            mut records,
-        } = self;
-        let served = runtime.block_on(async {
-            tokio::select! {
-                served = services.serve() => served,
-                () = recorder.run(&mut records) => Ok(End::Stopped),
-            }
-        });
-        // This drops every sender of inputs, so the event loop ends. The recorder still records its last decisions.
-        drop(runtime);
-        recorder.drain(&mut records);
-        served
-    }
+pub(super) fn run(
+    services: Services<'_>,
+    mut recorder: Recorder,
+    mut records: mpsc::UnboundedReceiver<Record>,
+) -> anyhow::Result<End> {
+    privileges::drop_all();
+    let runtime = runtime().context("starting the runtime of the service thread")?;
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = services.serve() => served,
+            () = recorder.run(&mut records) => Ok(End::Stopped),
+        }
+    });
+    // This drops every sender of inputs, so the event loop ends. The recorder still records its last decisions.
+    drop(runtime);
+    recorder.drain(&mut records);
+    served
 }
