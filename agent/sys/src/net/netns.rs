@@ -151,19 +151,18 @@ impl Netns {
     /// Opens a non-blocking TCP socket in the namespace, which usher's holds neither hold nor count
     /// ([`SOCKET_PRIORITY`]). Blocks the calling thread for about 50 µs.
     pub fn tcp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
-        self.socket(|| {
-            let opened = socket(family, SockType::Stream, FLAGS, None)?;
-            // Without the capability to set it, the connection is treated like the app's.
-            let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
-            Ok(opened)
-        })
+        self.unheld_socket(family, SockType::Stream)
     }
 
     /// Opens a non-blocking UDP socket in the namespace, like [`Self::tcp_socket`].
     pub fn udp_socket(&self, family: AddressFamily) -> Result<OwnedFd, Error> {
+        self.unheld_socket(family, SockType::Datagram)
+    }
+
+    fn unheld_socket(&self, family: AddressFamily, kind: SockType) -> Result<OwnedFd, Error> {
         self.socket(|| {
-            let opened = socket(family, SockType::Datagram, FLAGS, None)?;
-            // Without the capability to set it, the datagram is treated like the app's.
+            let opened = socket(family, kind, FLAGS, None)?;
+            // Without the capability to set it, the traffic is treated like the app's.
             let _unset = setsockopt(&opened, sockopt::Priority, &PRIORITY);
             Ok(opened)
         })
