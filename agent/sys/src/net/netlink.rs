@@ -136,17 +136,11 @@ impl Socket {
 
     /// Receives the messages of a multicast group from now on. After the loss of a message, one receive fails with
     /// `ENOBUFS`.
-    ///
-    /// # Errors
-    /// Those of setsockopt(2).
     pub fn join(&self, group: u32) -> io::Result<()> {
         Ok(setsockopt(&self.fd, AddMembership, &group)?)
     }
 
     /// Number of messages that the kernel has dropped so far for lack of room. Linux 4.12.
-    ///
-    /// # Errors
-    /// Those of getsockopt(2).
     pub fn drops(&self) -> io::Result<u32> {
         Ok(getsockopt(&self.fd, MemoryInfo)?[DROPS])
     }

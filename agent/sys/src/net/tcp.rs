@@ -13,9 +13,6 @@ use nix::{
 use tokio::net::TcpStream;
 
 /// Connects a TCP socket, which may be in any network namespace.
-///
-/// # Errors
-/// Those of connect(2).
 pub async fn connect(fd: OwnedFd, to: IpAddr, port: u16) -> io::Result<TcpStream> {
     let address = SockaddrStorage::from(SocketAddr::new(to, port));
     match socket::connect(fd.as_raw_fd(), &address) {

@@ -155,9 +155,6 @@ impl Bundles {
 
     /// Opens a container's root file system, with `O_PATH`. Close it soon, because the runtime cannot unmount an open
     /// file system.
-    ///
-    /// # Errors
-    /// Those of open(2).
     pub fn root(&self, id: &ContainerId) -> io::Result<OwnedFd> {
         root(self.directory(id)?.as_fd())
     }

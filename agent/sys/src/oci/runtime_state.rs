@@ -41,9 +41,6 @@ fn join(roots: &[PathBuf]) -> String {
 }
 
 /// Opens the directory of a container's state with `O_PATH`. Uses the first of `roots` that has it.
-///
-/// # Errors
-/// [`Error`].
 pub fn open_directory(roots: &[PathBuf], container: &ContainerId) -> Result<OwnedFd, Error> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     for root in roots {

@@ -49,9 +49,6 @@ pub struct StopCommands {
 
 impl StopCommands {
     /// Needs `CAP_SYS_ADMIN`.
-    ///
-    /// # Errors
-    /// [`fanotify::Error`].
     pub fn open() -> Result<Self, fanotify::Error> {
         let flags = InitFlags::FAN_CLASS_NOTIF
             | InitFlags::FAN_UNLIMITED_MARKS
@@ -78,18 +75,12 @@ impl StopCommands {
     }
 
     /// Observes the container with this directory of its state.
-    ///
-    /// # Errors
-    /// [`fanotify::Error`].
     pub fn watch(&self, directory: BorrowedFd<'_>) -> Result<(), fanotify::Error> {
         self.mark(MarkFlags::FAN_MARK_ADD, directory)
             .map_err(|errno| call("fanotify_mark", errno))
     }
 
     /// Ends that; a directory that is not observed is no error.
-    ///
-    /// # Errors
-    /// [`fanotify::Error`].
     pub fn unwatch(&self, directory: BorrowedFd<'_>) -> Result<(), fanotify::Error> {
         match self.mark(MarkFlags::FAN_MARK_REMOVE, directory) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),

@@ -69,9 +69,6 @@ pub(super) fn of_bundle(bundle: BorrowedFd<'_>) -> Option<Result<(), String>> {
 
 /// Opens the root file system of a bundle, with `O_PATH`. Close it soon, because the runtime cannot unmount an open
 /// file system.
-///
-/// # Errors
-/// Those of open(2).
 pub fn root(bundle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     Ok(openat(bundle, ROOT, flags, Mode::empty())?)
