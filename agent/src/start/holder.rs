@@ -180,32 +180,22 @@ impl Loop {
             places,
             ..
         } = self;
-        let mut held = Vec::new();
-        let mut replied = Ok(());
-        let read = group.read(|exec| {
+        let (held, replied) = reply(group, |exec| {
             let init_of = |id: &ContainerId| places.get(id)?.init();
-            match holder.executes(now, exec.pid, exec, init_of) {
-                Verdict::Allow(exec) => {
-                    if let Err(error) = group.allow(exec) {
-                        replied = Err(error);
-                    }
-                }
-                Verdict::Hold(container) => held.push(container),
-            }
+            holder.executes(now, exec.pid, exec, init_of)
         });
         for container in held {
             self.remove_marks(&container);
             self.send(News::Held { container });
         }
-        let read = match read {
+        match replied {
             Err(fanotify::Error::Denied { pid, source }) => {
                 self.exec_denied(pid, &chain(&source));
                 Ok(())
             }
-            read => read,
-        };
-        // After an error the process exits, so that the kernel releases this exec.
-        read.and(replied).context("replying to an exec")
+            // After an error the process exits, so that the kernel releases this exec.
+            replied => replied.context("replying to an exec"),
+        }
     }
 
     fn exec_denied(&mut self, pid: Option<Pid>, reason: &str) {
@@ -281,4 +271,23 @@ impl Loop {
     fn now(&self) -> Timestamp {
         Timestamp::new(self.started.elapsed())
     }
+}
+
+/// Replies to each operation in the queue, or holds it. Returns the containers whose operation is now held, even after
+/// an error.
+fn reply(
+    group: &Group,
+    mut decide: impl FnMut(Waiting) -> Verdict<Waiting>,
+) -> (Vec<ContainerId>, Result<(), fanotify::Error>) {
+    let mut held = Vec::new();
+    let mut replied = Ok(());
+    let read = group.read(|waiting| match decide(waiting) {
+        Verdict::Allow(waiting) => {
+            if let Err(error) = group.allow(waiting) {
+                replied = Err(error);
+            }
+        }
+        Verdict::Hold(container) => held.push(container),
+    });
+    (held, replied.and(read))
 }

@@ -14,7 +14,7 @@ use usher_client::error_chain::chain;
 use usher_core::{
     base::{id::ContainerId, time::Timestamp},
     linger::StopGate,
-    start::{News, Released, Verdict},
+    start::{News, Released},
 };
 use usher_sys::oci::{
     fanotify::{self, Group, Mark, Waiting},
@@ -85,26 +85,17 @@ impl Stops {
         let Some(group) = group else {
             return Ok(Vec::new());
         };
-        let mut held = Vec::new();
-        let mut replied = Ok(());
-        let read = group.read(|open| {
+        let (held, replied) = super::reply(group, |open| {
             let command_line = runtime_state::command_line(open.pid);
-            match gate.opens(now, &command_line, open) {
-                Verdict::Allow(open) => {
-                    if let Err(error) = group.allow(open) {
-                        replied = Err(error);
-                    }
-                }
-                Verdict::Hold(container) => held.push(container),
-            }
+            gate.opens(now, &command_line, open)
         });
-        match read {
+        match replied {
             Err(fanotify::Error::Denied { source, .. }) => {
                 tracing::warn!(error = %chain(&source), "the kernel denied a runtime the state of a container, because it could not open it for the holder");
             }
-            read => read?,
+            replied => replied?,
         }
-        replied.map(|()| held)
+        Ok(held)
     }
 }
 
