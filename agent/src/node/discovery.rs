@@ -3,7 +3,12 @@
 //! The cgroup tree reports created and removed containers. A task follows each container until its end. Actions on a
 //! container use its init process, which is kept here while it lives.
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::mpsc;
 use usher_client::error_chain::chain;
@@ -54,11 +59,10 @@ pub(crate) struct Discovery {
     tree: Tree,
     proc: ProcRoot,
     reads: Reads,
-    living: HashMap<ContainerKey, Living>,
+    /// The living containers of each pod, including the sandbox.
+    living: HashMap<PodUid, BTreeMap<ContainerId, Living>>,
     /// Containers that have ended without a reported exit status.
     ended: HashMap<ContainerKey, Arc<Init>>,
-    /// Network namespaces that each pod's containers, including the sandbox, were started in.
-    namespaces: HashMap<PodUid, Vec<(ContainerId, NetnsId)>>,
     report: mpsc::Sender<Observation>,
     observations: mpsc::Receiver<Observation>,
     metrics: Arc<Metrics>,
@@ -80,7 +84,6 @@ impl Discovery {
             reads,
             living: HashMap::new(),
             ended: HashMap::new(),
-            namespaces: HashMap::new(),
             report,
             observations,
             metrics,
@@ -122,38 +125,36 @@ impl Discovery {
 
     /// Containers that have ended without a reported exit. Their tasks report the exit again later.
     pub(crate) fn dead(&mut self) -> Vec<ContainerKey> {
-        let living = self.living.iter();
-        let dead = living.filter(|(_key, living)| {
-            // For the others it is still unclear whether their program had started.
-            living.init.has_executed() && !living.init.pidfd.is_alive()
-        });
-        let dead: Vec<ContainerKey> = dead.map(|(key, _living)| key.clone()).collect();
+        let mut dead = Vec::new();
+        for (pod, living) in &self.living {
+            for (id, Living { init, .. }) in living {
+                // For the others it is still unclear whether their program had started.
+                if init.has_executed() && !init.pidfd.is_alive() {
+                    let (pod, id) = (pod.clone(), id.clone());
+                    dead.push(ContainerKey { pod, id });
+                }
+            }
+        }
         dead.iter().for_each(|key| self.end(key));
         dead
     }
 
     pub(crate) fn living(&mut self, key: &ContainerKey) -> Option<&mut Living> {
-        self.living.get_mut(key)
+        self.living.get_mut(&key.pod)?.get_mut(&key.id)
     }
 
     /// The init process of a container, or of another container of its pod where that has ended.
     pub(crate) fn init_in_pod(&self, key: &ContainerKey) -> Option<Arc<Init>> {
-        let others = || {
-            let others = self.namespaces.get(&key.pod)?.iter();
-            others
-                .filter_map(|(id, _netns)| {
-                    let (pod, id) = (key.pod.clone(), id.clone());
-                    self.living.get(&ContainerKey { pod, id })
-                })
-                .find(|living| living.init.pidfd.is_alive())
-        };
-        let living = self.living.get(key).or_else(others)?;
+        let pod = self.living.get(&key.pod)?;
+        let living = pod
+            .get(&key.id)
+            .or_else(|| pod.values().find(|living| living.init.pidfd.is_alive()))?;
         Some(Arc::clone(&living.init))
     }
 
     /// The sidecar for an attempt. The attempt consumes the prepared socket.
     pub(crate) fn take_attempt(&mut self, key: &ContainerKey) -> Option<Sidecar> {
-        let prepared = self.living.get_mut(key)?.prepared.take();
+        let prepared = self.living(key)?.prepared.take();
         let sidecar = self.sidecar(key)?;
         Some(Sidecar {
             prepared,
@@ -163,7 +164,7 @@ impl Discovery {
 
     /// A living sidecar, without the prepared socket.
     pub(crate) fn sidecar(&self, key: &ContainerKey) -> Option<Sidecar> {
-        let init = Arc::clone(&self.living.get(key)?.init);
+        let init = Arc::clone(&self.living.get(&key.pod)?.get(&key.id)?.init);
         Some(Sidecar {
             in_pod_netns: self.is_in_pod_netns(key, init.netns),
             init,
@@ -174,35 +175,34 @@ impl Discovery {
     /// Whether a container was started in the network namespace of its pod's other containers. Otherwise a process
     /// that moved into another pod's namespace before the first read would be taken for this container.
     pub(crate) fn is_in_pod_netns(&self, key: &ContainerKey, netns: NetnsId) -> bool {
-        let mut others = self.namespaces.get(&key.pod).into_iter().flatten();
-        others.all(|(_id, other)| *other == netns)
+        let mut others = self.living.get(&key.pod).into_iter().flatten();
+        others.all(|(_id, other)| other.init.netns == netns)
     }
 
     fn begin(&mut self, key: &ContainerKey, init: Arc<Init>) {
-        let namespaces = self.namespaces.entry(key.pod.clone()).or_default();
-        namespaces.push((key.id.clone(), init.netns));
         let prepared = None;
-        self.living.insert(key.clone(), Living { init, prepared });
+        let living = self.living.entry(key.pod.clone()).or_default();
+        living.insert(key.id.clone(), Living { init, prepared });
     }
 
     fn end(&mut self, key: &ContainerKey) {
-        let living = self.living.remove(key);
+        let Some(pod) = self.living.get_mut(&key.pod) else {
+            return;
+        };
+        let living = pod.remove(&key.id);
+        if pod.is_empty() {
+            self.living.remove(&key.pod);
+        }
         // Kept until the exit status is reported or the cgroup is removed.
         if let Some(living) = living.filter(|_living| self.tree.knows(key)) {
             self.ended.insert(key.clone(), living.init);
-        }
-        if let Some(namespaces) = self.namespaces.get_mut(&key.pod) {
-            namespaces.retain(|(id, _netns)| *id != key.id);
-            if namespaces.is_empty() {
-                self.namespaces.remove(&key.pod);
-            }
         }
     }
 
     /// Handles a removed cgroup. The kernel removes it after the reap of its processes, but its removal may be
     /// reported first. The exit status is read here, because the engine ignores later changes of the container.
     fn gone(&mut self, key: ContainerKey) -> Vec<Event> {
-        let living = self.living.get(&key).map(|living| Arc::clone(&living.init));
+        let living = self.living(&key).map(|living| Arc::clone(&living.init));
         self.end(&key);
         let init = self.ended.remove(&key).or(living);
         let status = init.and_then(|init| Some((init.pidfd.status()?, init)));
