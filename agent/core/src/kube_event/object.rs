@@ -3,6 +3,8 @@
 //! The name is a hash of the content and of a window of ten minutes. When the reply to a create request
 //! was lost, or a restarted agent reports the same again, the second request finds the existing object.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde_json::{Value, json};
 
 use super::{Notice, Regarding};
@@ -15,6 +17,8 @@ const LONGEST_INSTANCE: usize = 128;
 const LONGEST_STEM: usize = 200;
 /// A repetition within this time updates the same object.
 pub(super) const WINDOW_US: u64 = 600 * 1_000_000;
+/// The last microsecond of the year 9999, which has no later time in RFC 3339.
+const LATEST_US: u64 = 253_402_300_799_999_999;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Series {
@@ -101,29 +105,8 @@ pub(super) fn fingerprint(texts: &[&str]) -> u64 {
 
 /// Formats Kubernetes' `MicroTime`: RFC 3339 with microseconds.
 pub(super) fn micro_time(us: u64) -> String {
-    let (seconds, micros) = (us / 1_000_000, us % 1_000_000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
-}
-
-/// Year, month and day of a day since 1970-01-01. The years begin in March, so that a leap day is the
-/// last day of a year.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // From 0000-03-01 on, in eras of 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (carry, month) = if month < 10 {
-        (0, month + 3)
-    } else {
-        (1, month - 9)
-    };
-    (era * 400 + year + carry, month, day)
+    let time = UNIX_EPOCH + Duration::from_micros(us.min(LATEST_US));
+    humantime::format_rfc3339_micros(time).to_string()
 }
 
 #[cfg(test)]
