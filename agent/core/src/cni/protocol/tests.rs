@@ -81,7 +81,7 @@ fn refusals_and_versions_on_stdout() {
     };
     assert_eq!(
         failure.json("0.4.0"),
-        "{\"cniVersion\":\"0.4.0\",\"code\":7,\"msg\":\"a \\\"b\\\"\",\"details\":\"c\"}"
+        "{\"cniVersion\":\"0.4.0\",\"code\":7,\"details\":\"c\",\"msg\":\"a \\\"b\\\"\"}"
     );
     assert_eq!(
         versions("1.1.0"),
