@@ -1,6 +1,9 @@
 //! The version in a sidecar's reply. A sidecar determines the reply, so that nothing of it is kept but one short text.
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor},
+};
 
 /// The longest text that is taken for a version, in bytes.
 const LONGEST: usize = 128;
@@ -22,7 +25,10 @@ impl<'document> DeserializeSeed<'document> for At<'_> {
     type Value = Option<String>;
 
     fn deserialize<D: Deserializer<'document>>(self, value: D) -> Result<Self::Value, D::Error> {
-        value.deserialize_any(self)
+        if self.0.is_empty() {
+            return String::deserialize(value).map(Some);
+        }
+        value.deserialize_map(self)
     }
 }
 
@@ -30,7 +36,7 @@ impl<'document> Visitor<'document> for At<'_> {
     type Value = Option<String>;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("JSON")
+        out.write_str("a JSON object")
     }
 
     fn visit_map<M: MapAccess<'document>>(self, mut members: M) -> Result<Self::Value, M::Error> {
@@ -49,35 +55,6 @@ impl<'document> Visitor<'document> for At<'_> {
             }
         }
         Ok(found)
-    }
-
-    fn visit_seq<S: SeqAccess<'document>>(self, mut list: S) -> Result<Self::Value, S::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(self.0.is_empty().then(|| text.to_owned()))
-    }
-
-    fn visit_bool<E: Error>(self, _value: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E: Error>(self, _value: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E: Error>(self, _value: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E: Error>(self, _value: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
     }
 }
 
