@@ -101,6 +101,16 @@ pub enum NotHeld {
     Probe(Probed),
 }
 
+impl fmt::Display for Probed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, kills_after) = (self.kind.as_str(), self.kills_after);
+        write!(
+            formatter,
+            "its {kind} lets the kubelet end it {kills_after:?} after its start"
+        )
+    }
+}
+
 impl fmt::Display for NotHeld {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,11 +120,7 @@ impl fmt::Display for NotHeld {
                 formatter,
                 "its exec failed with EPERM, because the kernel could not open the program for usher ({reason})"
             ),
-            Self::Probe(Probed { kind, kills_after }) => write!(
-                formatter,
-                "its {} lets the kubelet end it {kills_after:?} after its start",
-                kind.as_str()
-            ),
+            Self::Probe(probe) => probe.fmt(formatter),
         }
     }
 }

@@ -44,10 +44,6 @@ impl PodUid {
             Err(InvalidId::new("pod UID", text))
         }
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Id that the container runtime gave a container (or a sandbox): hex digits, 64 of them from containerd and CRI-O.
@@ -73,10 +69,6 @@ impl ContainerId {
             None => Err(InvalidId::new("container URL", text)),
         }
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Id that the container runtime gives a pod's sandbox when it calls a CNI plugin, in the characters that
@@ -95,10 +87,6 @@ impl SandboxId {
         } else {
             Err(InvalidId::new("sandbox id", text))
         }
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -119,6 +107,12 @@ pub struct Pid(pub i32);
 
 macro_rules! text_id {
     ($name:ident) => {
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(&self.0)

@@ -9,18 +9,18 @@ use crate::{decision::Kind, engine::action::Action, pod::state::runs::RunState};
 impl Termination<'_> {
     /// Reports the sidecars that exited since the pod finished.
     pub(super) fn report_exits(self, quit: &mut Quit, actions: &mut Vec<Action>) {
-        self.report_matching_exits(quit, |_requested| true, actions);
+        self.report_matching_exits(quit, false, actions);
     }
 
     /// Reports the sidecars that exited after usher terminated them, even if the pod is not finished any more.
     pub(crate) fn report_requested_exits(self, quit: &mut Quit, actions: &mut Vec<Action>) {
-        self.report_matching_exits(quit, |requested| requested, actions);
+        self.report_matching_exits(quit, true, actions);
     }
 
     fn report_matching_exits(
         self,
         quit: &mut Quit,
-        matches: impl Fn(bool) -> bool,
+        only_requested: bool,
         actions: &mut Vec<Action>,
     ) {
         for sidecar in &self.view.plan.sidecars {
@@ -42,7 +42,7 @@ impl Termination<'_> {
             if quit.reported.contains(&report)
                 || !run.is_settled()
                 || quit.in_flight(name, id)
-                || !matches(requested)
+                || (only_requested && !requested)
             {
                 continue;
             }

@@ -123,6 +123,7 @@ impl Tuning {
         let pod_only = &everywhere[..1];
         let wait = |text: &str| duration::parse_up_to(text, LONGEST_WAIT).ok();
         let mut bad = Vec::new();
+        let boolean = |text: &str| text.parse().ok();
         let mut bools =
             |key, default| first(&everywhere, key, BOOLEAN, boolean, &mut bad).unwrap_or(default);
         let quit = bools(annotation::QUIT, defaults.quit);
@@ -136,7 +137,8 @@ impl Tuning {
         let key = annotation::HOLD_DEADLINE;
         let hold_deadline = first(&everywhere, key, DEADLINE, deadline, &mut bad);
         let key = annotation::ON_DEADLINE;
-        let on_deadline = first(&everywhere, key, ON_DEADLINE, on_deadline, &mut bad);
+        let read = |text: &str| text.parse().ok();
+        let on_deadline = first(&everywhere, key, ON_DEADLINE, read, &mut bad);
         let key = annotation::HOLD_PORTS;
         let hold_ports = first(pod_only, key, PORTS, ports::read, &mut bad);
         let key = annotation::LINGER;
@@ -188,23 +190,9 @@ fn first<T>(
     None
 }
 
-fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    }
-}
-
 fn deadline(text: &str) -> Option<Duration> {
     let time = duration::parse_up_to(text, LONGEST_WAIT).ok()?;
     (time >= SHORTEST_HOLD).then_some(time)
-}
-
-fn on_deadline(text: &str) -> Option<OnDeadline> {
-    [OnDeadline::Open, OnDeadline::Closed]
-        .into_iter()
-        .find(|known| known.as_str() == text)
 }
 
 /// Parses `NAME`, `NAME=SIGNAL`, `NAME=METHOD :PORT/PATH` and `NAME=app`, separated by commas. One invalid entry

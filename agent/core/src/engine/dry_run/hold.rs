@@ -10,7 +10,7 @@ use crate::{
     pod::{state::Tracked, view::PodView},
     recipe::Identity,
     settings::mode::Mode,
-    start::{self, Probed},
+    start,
 };
 
 impl Engine {
@@ -43,17 +43,11 @@ impl Engine {
                 }),
                 (limit, None) => limit.clone(),
             };
-            let probe = |Probed { kind, kills_after }: Probed| {
-                format!(
-                    "its {} lets the kubelet end it {kills_after:?} after its start",
-                    kind.as_str()
-                )
-            };
             Start {
                 container: start.container.clone(),
                 limit_ms: limit.as_ref().ok().map(|limit| ms(*limit)),
                 why: match limit {
-                    Ok(_limit) => start.probe.map(probe),
+                    Ok(_limit) => start.probe.map(|probe| probe.to_string()),
                     Err(why) => Some(why.to_string()),
                 },
             }
