@@ -142,11 +142,6 @@ impl Report {
         self.lines.iter().filter(stays)
     }
 
-    /// Whether no part is left.
-    pub fn is_clean(&self) -> bool {
-        self.left().next().is_none()
-    }
-
     /// Adds the parts that a second search found. A part that is not reported as left was restored by a process.
     pub fn found_again(&mut self, found: Vec<Found>) {
         for Found { thing, obstacle } in found {

@@ -233,11 +233,6 @@ impl Recipe {
         asked.chain(steps).chain(self.hold.sources())
     }
 
-    #[cfg(test)]
-    pub(crate) fn hold_conditions(&self) -> impl Iterator<Item = &Condition> {
-        self.hold.conditions()
-    }
-
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let recognise = self.recognise.iter().chain(&self.after_term.sidecar);
         let recognise = recognise.map(|way| &way.when);

@@ -30,7 +30,7 @@ use usher_core::{
     },
     hold::Opened,
     kube_event::EventRecorder,
-    metric::value::{HoldResult, LingerResult, StartHoldResult},
+    metric::value::{HoldResult, StartHoldResult},
 };
 
 use crate::{telemetry::reporter::Reporter, timer};
@@ -208,7 +208,7 @@ impl Recorder {
                 metrics.start_held.observe(held.as_secs_f64());
             }
             Kind::LingerReleased { why, held } | Kind::PreStopReleased { why, held } => {
-                metrics.lingers.inc(&LingerResult(*why));
+                metrics.lingers.inc(why);
                 metrics.lingered.observe(held.as_secs_f64());
             }
             Kind::WouldHold { tally, .. } => {

@@ -14,12 +14,13 @@ use prometheus_client::{
 };
 use usher_core::{
     decision::Kind,
+    linger::Released,
     metric::{
         event, hold, linger, node, quit, start,
         value::{
             AnnouncementResult, Capability, ConfigResult, DiscoveryOperation, EventResult,
-            HoldResult, KubeletResult, LingerResult, NamespaceResult, PodSkipReason, RunFile,
-            StartHoldResult, Version,
+            HoldResult, KubeletResult, NamespaceResult, PodSkipReason, RunFile, StartHoldResult,
+            Version,
         },
         worker,
     },
@@ -63,7 +64,7 @@ pub(crate) struct Metrics {
     pub(crate) denied_execs: Counter,
 
     pub(crate) held_stops: Gauge,
-    pub(crate) lingers: Counts<LingerResult>,
+    pub(crate) lingers: Counts<Released>,
     pub(crate) lingered: Histogram,
 
     pub(crate) worker_up: Gauge,

@@ -1,6 +1,7 @@
 //! Holds of stop signals.
 
-use super::{Label, Metric, value::LingerResult};
+use super::{Label, Metric};
+use crate::linger::Released;
 
 pub const HELD_STOPS: Metric = Metric::gauge(
     "usher_held_stop_signals",
@@ -10,7 +11,7 @@ pub const HELD_STOPS: Metric = Metric::gauge(
 
 pub const LINGERS: Metric = Metric::counter(
     "usher_lingers_total",
-    &[Label::of::<LingerResult>("result")],
+    &[Label::of::<Released>("result")],
     "Holds of stop signals that ended, by result",
 );
 

@@ -2,7 +2,7 @@
 
 use strum::VariantNames;
 
-use crate::{cni::protocol, hold::Opened, linger, start::Why};
+use crate::{cni::protocol, hold::Opened, start::Why};
 
 /// A label's value, from a closed list.
 pub trait Value {
@@ -178,18 +178,6 @@ impl Value for HoldResult {
             Self::Released(why) => why.as_str(),
             Self::Failed => "failed",
         }
-    }
-}
-
-/// How the hold of a stop signal ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LingerResult(pub linger::Released);
-
-impl Value for LingerResult {
-    const NAMES: &'static [&'static str] = linger::Released::VARIANTS;
-
-    fn name(&self) -> &'static str {
-        self.0.as_str()
     }
 }
 

@@ -7,7 +7,7 @@
 //! OOMKilled) and the pod's owner do not matter.
 
 /// Restart policy of a pod or of one container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, strum::Display, serde::Deserialize)]
 pub enum RestartPolicy {
     /// Restarts after any exit code; the API's default.
     #[default]

@@ -181,7 +181,7 @@ impl HoldRecipe {
             .chain(instances)
     }
 
-    pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let captured = self.captured.iter().flat_map(|captured| {
             let dns = captured
                 .dns

@@ -149,29 +149,15 @@ impl Detail {
 impl From<&Kind> for Detail {
     fn from(kind: &Kind) -> Self {
         match kind {
-            Kind::NotApplicable(_) => Self::NotApplicable,
-            Kind::Waiting(_) => Self::Waiting,
-            Kind::RuntimeUnsupported { .. } => Self::RuntimeUnsupported,
-            Kind::VersionReported { .. } => Self::VersionReported,
-            Kind::PodFinished { .. } => Self::PodFinished,
-            Kind::WouldQuit { .. } => Self::WouldQuit,
             Kind::DrainAccepted { time, .. } => Self::DrainAccepted {
                 drain_ms: millis(*time),
             },
             Kind::QuitAccepted { code, .. } => Self::QuitAccepted {
                 exit_code: code.known(),
             },
-            Kind::StepFailed { .. } => Self::StepFailed,
             Kind::SidecarEnded { requested, .. } => Self::SidecarEnded {
                 requested: Some(*requested),
             },
-            Kind::GaveUp { .. } => Self::GaveUp,
-            Kind::Skipped { .. } => Self::Skipped,
-            Kind::QuitOnDeletion { .. } => Self::QuitOnDeletion,
-            Kind::WouldQuitOnDeletion { .. } => Self::WouldQuitOnDeletion,
-            Kind::LeftToKubelet(_) => Self::LeftToKubelet,
-            Kind::InvalidAnnotation(_) => Self::InvalidAnnotation,
-            Kind::NotHeld(_) => Self::NotHeld,
             Kind::HoldArmed {
                 held_ports,
                 deadline,
@@ -187,14 +173,12 @@ impl From<&Kind> for Detail {
                 held_ms: millis(*shut),
                 connections: u64::try_from(tally.connections).ok(),
             },
-            Kind::HoldFailed(_) => Self::HoldFailed,
             Kind::HoldStaysClosed { deadline } => Self::HoldStaysClosed {
                 deadline_ms: millis(*deadline),
             },
             Kind::HoldAdopted { ports } => Self::HoldAdopted {
                 ports: ports.clone(),
             },
-            Kind::Quarantined(_) => Self::Quarantined,
             Kind::WouldHold { shut, tally, .. } => Self::WouldHold {
                 held_ms: millis(*shut),
                 connections: u64::try_from(tally.connections).ok(),
@@ -205,20 +189,12 @@ impl From<&Kind> for Detail {
             Kind::StartReleased { held, .. } => Self::StartReleased {
                 held_ms: millis(*held),
             },
-            Kind::StartMissed => Self::StartMissed,
-            Kind::StartNotHeld(_) => Self::StartNotHeld,
-            Kind::LingerHeld => Self::LingerHeld,
             Kind::LingerReleased { held, .. } => Self::LingerReleased {
                 held_ms: millis(*held),
             },
-            Kind::LingerDrained { .. } => Self::LingerDrained,
-            Kind::LingerDrainFailed { .. } => Self::LingerDrainFailed,
-            Kind::PreStopHeld => Self::PreStopHeld,
             Kind::PreStopReleased { held, .. } => Self::PreStopReleased {
                 held_ms: millis(*held),
             },
-            Kind::PreStopUnsupported { .. } => Self::PreStopUnsupported,
-            Kind::LingerKilled => Self::LingerKilled,
             Kind::WouldLinger {
                 ended_before,
                 connections,
@@ -230,8 +206,7 @@ impl From<&Kind> for Detail {
                 ran_ms: millis(*ran),
                 connections: Some(*connections),
             },
-            Kind::LingerUnsupported { .. } => Self::LingerUnsupported,
-            Kind::OperatorRequest(_) => Self::OperatorRequest,
+            other => Self::named(other.as_str()),
         }
     }
 }

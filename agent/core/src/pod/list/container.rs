@@ -26,13 +26,6 @@ pub(super) struct RawSecurity {
     run_as_group: Option<i64>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
-pub(super) enum Policy {
-    Always,
-    OnFailure,
-    Never,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawContainer<'list> {
@@ -48,7 +41,7 @@ pub(super) struct RawContainer<'list> {
     #[serde(borrow)]
     resources: Option<RawResources<'list>>,
     security_context: Option<RawSecurity>,
-    restart_policy: Option<Policy>,
+    restart_policy: Option<RestartPolicy>,
     restart_policy_rules: Option<Vec<RawRule>>,
     liveness_probe: Option<RawProbe>,
     startup_probe: Option<RawProbe>,
@@ -146,7 +139,7 @@ impl RawContainer<'_> {
                 .resources
                 .map(|resources| resources.explicit().into())
                 .unwrap_or_default(),
-            restart_policy: self.restart_policy.map(Into::into),
+            restart_policy: self.restart_policy,
             restart_rules: rules
                 .into_iter()
                 .map(|rule| {
@@ -173,16 +166,6 @@ impl RawContainer<'_> {
                 .is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
             status: status.map(Into::into),
         })
-    }
-}
-
-impl From<Policy> for RestartPolicy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Always => Self::Always,
-            Policy::OnFailure => Self::OnFailure,
-            Policy::Never => Self::Never,
-        }
     }
 }
 

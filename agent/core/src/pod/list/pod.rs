@@ -9,7 +9,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    container::{Policy, RawContainer, RawSecurity, RawStatus},
+    container::{RawContainer, RawSecurity, RawStatus},
     reduced,
     resources::{RawRequests, RawResources},
 };
@@ -55,7 +55,7 @@ struct Spec<'list> {
     #[serde(default)]
     host_network: bool,
     termination_grace_period_seconds: Option<i64>,
-    restart_policy: Option<Policy>,
+    restart_policy: Option<RestartPolicy>,
     runtime_class_name: Option<String>,
     #[serde(borrow)]
     containers: Vec<RawContainer<'list>>,
@@ -209,7 +209,7 @@ impl RawPod<'_> {
             native_sidecars,
             init_containers,
             init_restarters,
-            restart_policy: self.spec.restart_policy.map(Into::into).unwrap_or_default(),
+            restart_policy: self.spec.restart_policy.unwrap_or_default(),
             containers,
             requests,
         })

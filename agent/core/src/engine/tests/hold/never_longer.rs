@@ -49,7 +49,7 @@ fn pod_with(recipe: &Recipe, version: u32, choices: u64) -> Pod {
     sidecar.words = way.args.clone();
     fulfil(&way.when, &mut pod, &mut sidecar);
     let mut bits = (0..64).map(|bit| choices >> bit & 1 == 1);
-    for condition in recipe.hold_conditions() {
+    for condition in recipe.hold.conditions() {
         if bits.next().unwrap_or_default() {
             fulfil(condition, &mut pod, &mut sidecar);
         }
