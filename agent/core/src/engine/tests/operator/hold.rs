@@ -113,7 +113,7 @@ fn a_namespace_that_cannot_be_opened_is_reported() {
 #[test]
 fn pod_whose_containers_have_all_ended_is_held_at_the_next_start() {
     let mut spec = istio();
-    spec.restart_policy = crate::pod::restart_policy::RestartPolicy::Always;
+    spec.restart_policy = RestartPolicy::Always;
     let mut stage = started(Mode::Enforce, spec);
     stage.exit("a", 1);
     stage.exit("i", 1);
