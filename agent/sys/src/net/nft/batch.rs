@@ -98,27 +98,20 @@ impl Batch {
             } else {
                 &bytes
             };
-            self.element("element", ELEMENTS_NEW, set, bytes, element.timeout);
+            self.element(ELEMENTS_NEW, set, bytes, element.timeout);
         }
     }
 
     pub(super) fn add_element(&mut self, set: &str, key: &[u8], timeout: Duration) {
-        self.element("element", ELEMENTS_NEW, set, key, Some(timeout));
+        self.element(ELEMENTS_NEW, set, key, Some(timeout));
     }
 
     pub(super) fn delete_element(&mut self, set: &str, key: &[u8]) {
-        self.element("element", ELEMENTS_DELETE, set, key, None);
+        self.element(ELEMENTS_DELETE, set, key, None);
     }
 
-    fn element(
-        &mut self,
-        object: &'static str,
-        kind: u16,
-        set: &str,
-        key: &[u8],
-        timeout: Option<Duration>,
-    ) {
-        self.push(object, kind, message::CREATE, |out| {
+    fn element(&mut self, kind: u16, set: &str, key: &[u8], timeout: Option<Duration>) {
+        self.push("element", kind, message::CREATE, |out| {
             put_text(out, NAME, set);
             nest(out, element::ALL, |list| {
                 nest(list, element::ONE, |one| {
