@@ -7,7 +7,6 @@
 mod candidate;
 mod command;
 mod drain;
-mod gate;
 mod late;
 mod observe;
 mod order;
@@ -23,8 +22,7 @@ use std::{fmt, time::Duration};
 
 pub(crate) use self::policy::{limit, longest};
 pub use self::{
-    command::{LONGEST_COMMAND, StopCommand},
-    gate::StopGate,
+    command::{LONGEST_COMMAND, stopped_container},
     policy::NoLinger,
     pre_stop::quiet::{FLOOR, SILENCE},
 };

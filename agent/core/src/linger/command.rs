@@ -17,39 +17,33 @@ const NAMES: [&str; 30] = [
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "PWR", "SYS",
 ];
 
-/// A runtime's command that sends a signal other than `SIGKILL` to a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StopCommand {
-    pub container: ContainerId,
-}
-
-impl StopCommand {
-    /// Parses a command line as `/proc/PID/cmdline` has it; None for any other command.
-    pub fn parse(command_line: &[u8]) -> Option<Self> {
-        if command_line.len() >= LONGEST_COMMAND {
-            return None;
-        }
-        let text = str::from_utf8(command_line).ok()?;
-        let mut words = text.split_terminator('\0').skip(1);
-        words.find(|word| *word == "kill")?;
-        let mut operands = Vec::new();
-        for word in words {
-            match word {
-                // Every process of the container: the runtime cleans up.
-                "-a" | "--all" | "-r" | "--regex" => return None,
-                "--" => {}
-                operand if operand.starts_with('-') => {}
-                operand => operands.push(operand),
-            }
-        }
-        let (id, signal) = match operands.as_slice() {
-            [id] => (id, "TERM"),
-            [id, signal] => (id, *signal),
-            _ => return None,
-        };
-        let container = ContainerId::parse(id).ok()?;
-        is_stop_signal(signal).then_some(Self { container })
+/// The container to which a runtime's command sends a signal other than `SIGKILL`; None for any other command.
+///
+/// The command line has the form of `/proc/PID/cmdline`.
+pub fn stopped_container(command_line: &[u8]) -> Option<ContainerId> {
+    if command_line.len() >= LONGEST_COMMAND {
+        return None;
     }
+    let text = str::from_utf8(command_line).ok()?;
+    let mut words = text.split_terminator('\0').skip(1);
+    words.find(|word| *word == "kill")?;
+    let mut operands = Vec::new();
+    for word in words {
+        match word {
+            // Every process of the container: the runtime cleans up.
+            "-a" | "--all" | "-r" | "--regex" => return None,
+            "--" => {}
+            operand if operand.starts_with('-') => {}
+            operand => operands.push(operand),
+        }
+    }
+    let (id, signal) = match operands.as_slice() {
+        [id] => (id, "TERM"),
+        [id, signal] => (id, *signal),
+        _ => return None,
+    };
+    let container = ContainerId::parse(id).ok()?;
+    is_stop_signal(signal).then_some(container)
 }
 
 fn is_stop_signal(text: &str) -> bool {
@@ -80,11 +74,11 @@ mod tests {
 
     fn is_stop(text: &str) -> bool {
         let id = id();
-        let command = StopCommand::parse(&line(&text.replace("ID", &id)));
-        if let Some(command) = &command {
-            assert_eq!(command.container.as_str(), id);
+        let container = stopped_container(&line(&text.replace("ID", &id)));
+        if let Some(container) = &container {
+            assert_eq!(container.as_str(), id);
         }
-        command.is_some()
+        container.is_some()
     }
 
     #[test]
@@ -139,13 +133,13 @@ mod tests {
         }
         let long = format!("runc --log {} kill ID 15", "x".repeat(LONGEST_COMMAND));
         assert!(!is_stop(&long));
-        assert!(StopCommand::parse(b"runc\0kill\0\xff\0").is_none());
+        assert!(stopped_container(b"runc\0kill\0\xff\0").is_none());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            StopCommand::parse(&bytes);
+            stopped_container(&bytes);
         }
 
         /// SIGKILL is never held, however the runtime writes it.

@@ -1,4 +1,4 @@
-//! The decisions of the holder: one exec waits, all others continue at once.
+//! The decisions of the holder: in each container one exec, or one stop signal, waits; all others continue at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::base::{
     time::Timestamp,
 };
 
-/// The marked containers. `Exec` is an exec that waits for its reply.
+/// The marked containers. `Exec` is what waits for its reply: an exec, or the open by a command that sends a stop signal.
 ///
 /// In each container only the first exec of the init process is held: that of its app. All others are the runtime's
 /// (probes, hooks, `kubectl exec`), or follow it.
@@ -28,7 +28,7 @@ struct Marked<Exec> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<Exec> {
     Allow(Exec),
-    /// The exec waits, because it is the start of this container.
+    /// The exec waits, because it is the first of this container.
     Hold(ContainerId),
 }
 
@@ -84,8 +84,13 @@ impl<Exec> Holder<Exec> {
         let Some(id) = self.container_of(pid, init_of) else {
             return Verdict::Allow(exec);
         };
+        // While the start is held, an exec is from another thread.
+        self.hold(now, id, exec)
+    }
+
+    /// Holds the first exec of a marked container.
+    pub fn hold(&mut self, now: Timestamp, id: ContainerId, exec: Exec) -> Verdict<Exec> {
         match self.containers.get_mut(&id) {
-            // While the start is held, an exec is from another thread.
             Some(marked) if marked.held.is_none() => {
                 marked.held = Some((exec, now));
                 Verdict::Hold(id)
@@ -184,6 +189,8 @@ impl<Exec> Marked<Exec> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const INIT: Pid = Pid(700);
@@ -289,5 +296,70 @@ mod tests {
             assert_eq!(holder.denied(pid, init_of), None);
         }
         assert!(holder.is_held(&id("a")));
+    }
+
+    #[test]
+    fn first_stop_signal_of_each_marked_container_waits() {
+        let mut holder = marked();
+        holder.mark(id("b"), LIMIT);
+        let other = holder.hold(at(0), id("c"), "not marked");
+        assert_eq!(other, Verdict::Allow("not marked"));
+        let first = holder.hold(at(1), id("a"), "a");
+        assert_eq!(first, Verdict::Hold(id("a")));
+        assert!(holder.is_held(&id("a")) && !holder.is_held(&id("b")));
+        // A second one, as after a restart of the runtime.
+        let second = holder.hold(at(2), id("a"), "again");
+        assert_eq!(second, Verdict::Allow("again"));
+        let first = holder.hold(at(3), id("b"), "b");
+        assert_eq!(first, Verdict::Hold(id("b")));
+        let released = holder.release(at(5), &id("a")).unwrap();
+        assert_eq!(released.held, Some(("a", Duration::from_secs(4))));
+        assert_eq!(holder.next_due(), Some(at(33)));
+        assert!(holder.overdue(at(32)).is_empty());
+        assert_eq!(holder.overdue(at(33))[0].held, Some(("b", LIMIT)));
+        assert!(holder.is_empty() && holder.next_due().is_none());
+    }
+
+    #[test]
+    fn end_releases_everything() {
+        let mut holder = marked();
+        holder.mark(id("b"), LIMIT);
+        let _verdict = holder.hold(at(0), id("a"), "a");
+        assert_eq!(holder.end(at(1)).len(), 2);
+        assert!(holder.is_empty() && holder.next_due().is_none());
+    }
+
+    proptest! {
+        /// Everything is allowed at once or released later, exactly once, and nothing waits beyond its limit.
+        #[test]
+        fn everything_is_answered_once(
+            events in prop::collection::vec((0..3_usize, 0..4_u8, 0..20_u64), 0..100)
+        ) {
+            let mut holder = Holder::default();
+            let (mut asked, mut answered) = (Vec::new(), Vec::new());
+            let mut now = at(0);
+            for (number, (container, what, wait)) in events.into_iter().enumerate() {
+                now = now + Duration::from_secs(wait);
+                let container = id(["a", "b", "c"][container]);
+                let overdue = holder.overdue(now);
+                prop_assert!(holder.next_due().is_none_or(|due| due > now));
+                answered.extend(overdue.into_iter().filter_map(|one| one.held).map(|held| held.0));
+                match what {
+                    0 => holder.mark(container, LIMIT),
+                    1 => answered.extend(
+                        holder.release(now, &container).and_then(|one| one.held).map(|held| held.0),
+                    ),
+                    _ => {
+                        asked.push(number);
+                        if let Verdict::Allow(one) = holder.hold(now, container, number) {
+                            answered.push(one);
+                        }
+                    }
+                }
+            }
+            answered.extend(holder.end(now).into_iter().filter_map(|one| one.held).map(|held| held.0));
+            answered.sort_unstable();
+            prop_assert_eq!(asked, answered);
+        }
     }
 }

@@ -13,8 +13,8 @@ use anyhow::Context;
 use usher_client::error_chain::chain;
 use usher_core::{
     base::{id::ContainerId, time::Timestamp},
-    linger::StopGate,
-    start::{News, Released},
+    linger::stopped_container,
+    start::{Holder, News, Released, Verdict},
 };
 use usher_sys::oci::{
     fanotify::{self, Group, Mark, Waiting},
@@ -27,7 +27,7 @@ use super::Loop;
 pub(super) struct Stops {
     /// None until the first container is armed.
     group: Option<Group>,
-    gate: StopGate<Waiting>,
+    gate: Holder<Waiting>,
     /// The directories with a mark.
     marked: BTreeMap<ContainerId, OwnedFd>,
 }
@@ -64,7 +64,7 @@ impl Stops {
         let group = self.group.insert(group);
         let marked = group.mark(Mark::Directory, directory.as_fd());
         if marked.is_ok() {
-            self.gate.arm(container.clone(), limit);
+            self.gate.mark(container.clone(), limit);
             self.marked.insert(container.clone(), directory);
         }
         marked
@@ -87,7 +87,10 @@ impl Stops {
         };
         let (held, replied) = super::reply(group, |open| {
             let command_line = runtime_state::command_line(open.pid);
-            gate.opens(now, &command_line, open)
+            match stopped_container(&command_line) {
+                Some(container) => gate.hold(now, container, open),
+                None => Verdict::Allow(open),
+            }
         });
         match replied {
             Err(fanotify::Error::Denied { source, .. }) => {
@@ -111,7 +114,7 @@ impl Loop {
         };
         if self.stops.gate.is_held(&container) {
             // Updates the limit: the deletion's grace period differs from that of the pod's spec.
-            self.stops.gate.arm(container.clone(), limit);
+            self.stops.gate.mark(container.clone(), limit);
             return self.send(News::StopArmed { container });
         }
         match self.stops.arm(&container, limit, directory) {

@@ -27,7 +27,7 @@ use nix::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use usher_core::{
     base::id::{ContainerId, Pid},
-    linger::StopCommand,
+    linger::stopped_container,
 };
 
 use super::{
@@ -149,7 +149,7 @@ fn read(
 fn stopped(event: &FanotifyEvent) -> Option<ContainerId> {
     let command_line = runtime_state::command_line(Pid(event.pid()));
     if !command_line.is_empty() {
-        return StopCommand::parse(&command_line).map(|command| command.container);
+        return stopped_container(&command_line);
     }
     let opened = format!("/proc/self/fd/{}", event.fd()?.as_raw_fd());
     let opened = std::fs::read_link(opened).ok()?;
