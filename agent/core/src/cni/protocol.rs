@@ -16,7 +16,7 @@ pub use self::{
     conf::{Conf, DEFAULT_LOG_FILE, DEFAULT_SOCKET, DEFAULT_TIMEOUT, LONGEST_TIMEOUT, OwnPod},
     failure::{Code, Failure, versions},
 };
-use crate::base::id::{InvalidId, PodUid, SandboxId};
+use crate::base::id::SandboxId;
 
 /// The type of our plugin, which is the name of its binary.
 pub const PLUGIN: &str = "usher-cni";
@@ -37,19 +37,23 @@ pub const LONGEST_MESSAGE: usize = 16 * 1024;
 const LONGEST_REASON: usize = 512;
 
 /// A pod's network namespace was made, and no process is in it yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The pod. Its UID is missing from runtimes that do not give it (cri-dockerd).
+    #[serde(flatten)]
     pub pod: PodName,
+    #[serde(rename = "containerId")]
     pub sandbox: SandboxId,
     /// The interface that the previous plugins created.
+    #[serde(rename = "ifname")]
     pub interface: String,
 }
 
 /// What the agent did with a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -72,8 +76,6 @@ pub enum InvalidMessage {
     Json(#[source] serde_json::Error),
     #[error("message of protocol {found}, not {PROTOCOL}")]
     Protocol { found: u32 },
-    #[error("message with an id that is none")]
-    Id(#[from] InvalidId),
 }
 
 impl InvalidMessage {
@@ -89,50 +91,20 @@ struct Numbered {
     version: u32,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RequestMessage {
+#[derive(Serialize)]
+struct Versioned<'a, T> {
     version: u32,
-    namespace: String,
-    name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    uid: Option<String>,
-    container_id: String,
-    ifname: String,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ReplyMessage {
-    version: u32,
-    outcome: Outcome,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    #[serde(flatten)]
+    message: &'a T,
 }
 
 impl Request {
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
-        encode(&RequestMessage {
-            version: PROTOCOL,
-            namespace: self.pod.namespace.clone(),
-            name: self.pod.name.clone(),
-            uid: self.pod.uid.as_ref().map(|uid| uid.as_str().to_owned()),
-            container_id: self.sandbox.as_str().to_owned(),
-            ifname: self.interface.clone(),
-        })
+        encode(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
-        let message: RequestMessage = decode(bytes)?;
-        let uid = message.uid.map(|uid| PodUid::parse(&uid)).transpose()?;
-        Ok(Self {
-            pod: PodName {
-                namespace: message.namespace,
-                name: message.name,
-                uid,
-            },
-            sandbox: SandboxId::parse(&message.container_id)?,
-            interface: message.ifname,
-        })
+        decode(bytes)
     }
 }
 
@@ -140,25 +112,23 @@ impl Reply {
     /// A long reason is cut.
     pub fn encode(&self) -> Result<Vec<u8>, InvalidMessage> {
         let cut = |reason: &String| reason.chars().take(LONGEST_REASON).collect();
-        encode(&ReplyMessage {
-            version: PROTOCOL,
+        encode(&Self {
             outcome: self.outcome,
             reason: self.reason.as_ref().map(cut),
         })
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
-        let message: ReplyMessage = decode(bytes)?;
-        let cut = |reason: String| reason.chars().take(LONGEST_REASON).collect();
-        Ok(Self {
-            outcome: message.outcome,
-            reason: message.reason.map(cut),
-        })
+        decode(bytes)
     }
 }
 
 fn encode(message: &impl Serialize) -> Result<Vec<u8>, InvalidMessage> {
-    let bytes = serde_json::to_vec(message).map_err(InvalidMessage::Json)?;
+    let message = Versioned {
+        version: PROTOCOL,
+        message,
+    };
+    let bytes = serde_json::to_vec(&message).map_err(InvalidMessage::Json)?;
     bounded(&bytes)?;
     Ok(bytes)
 }

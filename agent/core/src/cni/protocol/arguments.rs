@@ -1,5 +1,7 @@
 //! The pod, from the variable `CNI_ARGS` of the plugin: `K=V` pairs with `;` between them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::id::{InvalidId, PodUid};
 
 const NAMESPACE: &str = "K8S_POD_NAMESPACE";
@@ -9,11 +11,12 @@ const UID: &str = "K8S_POD_UID";
 /// Longer than any name in Kubernetes.
 const LONGEST: usize = 253;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodName {
     pub namespace: String,
     pub name: String,
     /// Its UID, where the runtime passes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<PodUid>,
 }
 

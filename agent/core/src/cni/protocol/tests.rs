@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::protocol::*;
+use crate::base::id::PodUid;
 
 fn request() -> Request {
     Request {
@@ -48,7 +49,7 @@ fn invalid_cni_messages() {
     assert_eq!(kind("{\"version\":2}"), "protocol");
     assert_eq!(kind("{\"version\":1}"), "json");
     let wire = String::from_utf8(request().encode().unwrap()).unwrap();
-    assert_eq!(kind(&wire.replace("0123456789abcdef", "../..")), "id");
+    assert_eq!(kind(&wire.replace("0123456789abcdef", "../..")), "json");
     assert_eq!(kind(&" ".repeat(LONGEST_MESSAGE + 1)), "too-long");
     let mut long = request();
     let rest = wire.len() - long.interface.len();
