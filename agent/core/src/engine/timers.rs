@@ -1,46 +1,30 @@
 //! The next review of each pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::base::{id::PodUid, time::Timestamp};
 
 /// At most one timer for each pod.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Timers {
-    by_time: BTreeSet<(Timestamp, PodUid)>,
-    by_pod: BTreeMap<PodUid, Timestamp>,
-}
+pub(crate) struct Timers(BTreeMap<PodUid, Timestamp>);
 
 impl Timers {
     /// Sets or removes the timer of a pod.
     pub(crate) fn set(&mut self, uid: &PodUid, at: Option<Timestamp>) {
-        let before = match at {
-            Some(at) => self.by_pod.insert(uid.clone(), at),
-            None => self.by_pod.remove(uid),
+        match at {
+            Some(at) => self.0.insert(uid.clone(), at),
+            None => self.0.remove(uid),
         };
-        if before == at {
-            return;
-        }
-        if let Some(before) = before {
-            self.by_time.remove(&(before, uid.clone()));
-        }
-        if let Some(at) = at {
-            self.by_time.insert((at, uid.clone()));
-        }
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> Vec<PodUid> {
-        self.by_time
-            .iter()
-            .take_while(|(at, _uid)| *at <= now)
-            .map(|(_at, uid)| uid.clone())
-            .collect()
+        let due = self.0.iter().filter(|(_uid, at)| **at <= now);
+        due.map(|(uid, _at)| uid.clone()).collect()
     }
 
     /// The first timer after `now`.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut moments = self.by_time.iter().map(|(at, _uid)| *at);
-        moments.find(|at| *at > now)
+        self.0.values().copied().filter(|at| *at > now).min()
     }
 }
 
