@@ -87,16 +87,8 @@ fn apply_attempt(
     let force = quit.operator.as_ref().is_some_and(|request| request.force);
     let termination = Termination { view, runs, force };
     let sidecar = sidecar_of(runs, &view.plan, key)?;
-    let newest = runs.newest(&sidecar.name);
-    let candidate = SidecarRun {
-        name: &sidecar.name,
-        run: &key.id,
-        since: newest.and_then(|(_id, run)| run.since),
-        executed_at: newest.and_then(|(_id, run)| run.executed_at),
-        listens_since: newest.and_then(|(_id, run)| run.listens_since),
-        ladder: &sidecar.ladder,
-        timings: &view.config.ladder,
-    };
+    let newest = runs.newest(&sidecar.name)?;
+    let candidate = SidecarRun::new(sidecar, newest, &sidecar.ladder, &view.config.ladder);
     let recipe = Arc::clone(&sidecar.recipe);
     let kind = match quit.attempted(view.now, candidate, &outcome)? {
         Judgement::Accepted(step) if step.purpose == Purpose::Drain => Kind::DrainAccepted {

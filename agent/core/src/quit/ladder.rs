@@ -67,13 +67,8 @@ enum Delay {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SidecarRun<'plan> {
     pub(crate) name: &'plan str,
-    pub(crate) run: &'plan ContainerId,
-    /// When it was first observed to run.
-    pub(crate) since: Option<Timestamp>,
-    /// When it was first observed to run the image's program.
-    pub(crate) executed_at: Option<Timestamp>,
-    /// When one of its ports was first found to have a listener.
-    pub(crate) listens_since: Option<Timestamp>,
+    pub(crate) id: &'plan ContainerId,
+    pub(crate) run: &'plan Run,
     pub(crate) ladder: &'plan [LadderStep],
     pub(crate) timings: &'plan Ladder,
 }
@@ -82,16 +77,14 @@ impl<'plan> SidecarRun<'plan> {
     /// The newest run of a sidecar, which takes the steps of `ladder`.
     pub(crate) fn new(
         sidecar: &'plan Sidecar,
-        (id, run): (&'plan ContainerId, &Run),
+        (id, run): (&'plan ContainerId, &'plan Run),
         ladder: &'plan [LadderStep],
         timings: &'plan Ladder,
     ) -> Self {
         Self {
             name: &sidecar.name,
-            run: id,
-            since: run.since,
-            executed_at: run.executed_at,
-            listens_since: run.listens_since,
+            id,
+            run,
             ladder,
             timings,
         }
@@ -179,17 +172,17 @@ impl Quit {
         sidecar: SidecarRun<'_>,
     ) -> (&mut Escalation, bool) {
         let SidecarRun {
-            name, run, ladder, ..
+            name, id, ladder, ..
         } = sidecar;
         let earlier = self.sidecars.get(name);
-        let is_known = earlier.is_some_and(|earlier| earlier.run == *run);
+        let is_known = earlier.is_some_and(|earlier| earlier.run == *id);
         let runs = earlier.map_or(0, |earlier| earlier.runs) + 1;
         let first = || {
             let phase = match RUNS.get(runs - 1) {
                 Some(wait) => Phase::Waiting { until: now + *wait },
                 None => Phase::GaveUp,
             };
-            Escalation::new(run, ladder, runs, phase)
+            Escalation::new(id, ladder, runs, phase)
         };
         let restarts_too_often = !is_known && runs == RUNS.len() + 1;
         let escalation = self.sidecars.entry(name.to_owned()).or_insert_with(first);
@@ -206,11 +199,11 @@ impl Quit {
         sidecar: SidecarRun<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
-        let SidecarRun { name, run, .. } = sidecar;
+        let SidecarRun { name, id, .. } = sidecar;
         let escalation = self
             .sidecars
             .get_mut(name)
-            .filter(|escalation| escalation.run == *run && escalation.phase == Phase::InFlight)?;
+            .filter(|escalation| escalation.run == *id && escalation.phase == Phase::InFlight)?;
         escalation.attempted(now, sidecar, outcome)
     }
 

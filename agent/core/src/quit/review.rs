@@ -216,7 +216,7 @@ impl Termination<'_> {
                 Next::Attempt(step) => actions.push(Action::Attempt {
                     key: ContainerKey {
                         pod: view.uid.clone(),
-                        id: candidate.run.clone(),
+                        id: candidate.id.clone(),
                     },
                     step,
                     timeout: view.config.ladder.attempt,

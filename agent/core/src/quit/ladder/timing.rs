@@ -55,8 +55,8 @@ fn doubled(first: Duration, times: u32) -> Duration {
 
 /// The time before which a sidecar receives no signal; None if it may receive one now.
 pub(super) fn too_young_until(now: Timestamp, sidecar: SidecarRun<'_>) -> Option<Timestamp> {
-    let unseen = || sidecar.since.unwrap_or(now) + EXECUTION_UNSEEN;
-    let until = match sidecar.executed_at {
+    let unseen = || sidecar.run.since.unwrap_or(now) + EXECUTION_UNSEEN;
+    let until = match sidecar.run.executed_at {
         Some(at) => at + MIN_SIGNAL_AGE,
         None if unseen() <= now => now,
         None => now + EXECUTION_AGAIN,
@@ -87,8 +87,9 @@ pub(super) fn may_listen_yet(
     retries: u32,
     next_signal: Option<(&LadderStep, Duration)>,
 ) -> bool {
-    let is_young = now.since(sidecar.since.unwrap_or(now)) < sidecar.timings.listen;
+    let is_young = now.since(sidecar.run.since.unwrap_or(now)) < sidecar.timings.listen;
     let is_up = sidecar
+        .run
         .listens_since
         .is_some_and(|since| now.since(since) >= PORTS_OPEN_WITHIN);
     let is_overdue = next_signal.is_some_and(|(signal, silent)| {
