@@ -29,7 +29,6 @@ pub enum Thing {
     Table {
         netns: NetnsId,
         pid: Pid,
-        /// The name of that process.
         name: String,
     },
     /// The socket for requests of the plugin.

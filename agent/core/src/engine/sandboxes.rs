@@ -160,7 +160,6 @@ impl Engine {
         }
     }
 
-    /// The worker quarantines a pod.
     pub(super) fn quarantined(
         &mut self,
         subject: &Subject,

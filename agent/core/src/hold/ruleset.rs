@@ -48,15 +48,12 @@ const GATE_PRIORITY: i32 = -90;
 /// The input for a pod's table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Ports at which connections wait.
     pub ports: Vec<HeldPort>,
     /// How DNS queries to these ports wait; None where they do not.
     pub dns: Option<Queue>,
     /// Users whose connections pass: the mesh proxy's own.
     pub exempt_uids: Vec<u32>,
-    /// Groups whose connections pass.
     pub exempt_gids: Vec<u32>,
-    /// Count connections, and hold none.
     pub count_only: bool,
 }
 
@@ -108,7 +105,6 @@ pub enum Key {
     Other(u32),
 }
 
-/// An element of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Element {
     /// The port or the protocol's number.
@@ -117,13 +113,10 @@ pub struct Element {
     pub timeout: Option<Duration>,
 }
 
-/// A chain of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     pub name: String,
-    /// Where packets enter it.
     pub entry: Entry,
-    /// The rules, first to last.
     pub rules: Vec<Rule>,
 }
 
@@ -148,7 +141,6 @@ pub struct Rule {
     pub then: Vec<Then>,
 }
 
-/// A condition on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// Its socket has this priority.
@@ -169,12 +161,9 @@ pub enum Match {
     Other(String),
 }
 
-/// A version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 

@@ -46,9 +46,6 @@ impl fmt::Display for NoLinger {
 }
 
 /// How long the stop signal of a sidecar may be held at most.
-///
-/// # Errors
-/// Why it is not held at all.
 pub(crate) fn limit(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Duration, NoLinger> {
     let requested = match plan.tuning.linger {
         LingerKind::Unset | LingerKind::No => return Err(NoLinger::NotRequested),
@@ -59,9 +56,6 @@ pub(crate) fn limit(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Duratio
 }
 
 /// The same as if the pod requested it without a limit.
-///
-/// # Errors
-/// Why it cannot be held.
 pub(crate) fn longest(pod: &Pod, plan: &Plan, sidecar: &Sidecar) -> Result<Duration, NoLinger> {
     match &plan.not_ours {
         Some(NotApplicable::ExcludedNamespace) => return Err(NoLinger::ExcludedNamespace),

@@ -16,9 +16,6 @@ use crate::{
 };
 
 /// How long the stop signal of an app may be held at most.
-///
-/// # Errors
-/// Why it does not wait.
 pub(crate) fn limit(pod: &Pod, plan: &Plan) -> Result<Duration, NoLinger> {
     let requested = plan.tuning.pre_stop.ok_or(NoLinger::NotRequested)?;
     if plan.not_ours == Some(NotApplicable::ExcludedNamespace) {

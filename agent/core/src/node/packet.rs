@@ -4,7 +4,6 @@
 pub const ETHERNET: u16 = 1;
 pub const LOOPBACK: u16 = 772;
 
-/// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: usize = 14;
 
 /// The header before the network header of an interface's packets.

@@ -187,7 +187,6 @@ impl TimerKind {
     }
 }
 
-/// A running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     pub kind: TimerKind,

@@ -32,12 +32,9 @@ impl RestartRule {
     }
 }
 
-/// The consequence of an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The container does not restart.
     EndedForGood,
-    /// The kubelet restarts the container.
     ComesBack,
     /// The exit code decides, and is not known yet.
     CodeDecides,

@@ -132,7 +132,6 @@ pub enum RunState {
     Waiting,
     /// It runs, or ran when this status was made.
     Running,
-    /// It ended with this code.
     Terminated(i32),
 }
 

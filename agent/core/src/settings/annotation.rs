@@ -1,48 +1,20 @@
-//! Annotation keys, in one place.
+//! Annotation keys, in one place. [`KNOWN`] has their meanings.
 
 /// The prefix of all keys that usher reads from users.
 pub const PREFIX: &str = "usher.dev/";
 
-/// On the Node, as annotation or label: `observe`, `enforce` or `off`. Overrides the configuration.
 pub const MODE: &str = "usher.dev/mode";
-
-/// On the Node: overrides [`MODE`] for the quit capability. On a pod or a Namespace: `"false"` opts out.
 pub const QUIT: &str = "usher.dev/quit";
-
-/// On the Node: overrides [`MODE`] for the hold capability. On a pod or a Namespace: `"start"` holds the apps' first
-/// instruction as well as their connections, `"false"` opts out.
 pub const HOLD: &str = "usher.dev/hold";
-
-/// On the Node: overrides [`MODE`] for the linger capability. On a pod or a Namespace: `"true"` or a duration opts
-/// in: the stop signal of a sidecar is held until the apps have ended, for at most that time.
 pub const LINGER: &str = "usher.dev/linger";
-
-/// On a pod or a Namespace: how long the stop signals of a deleted pod's apps are held.
 pub const PRE_STOP: &str = "usher.dev/pre-stop";
-
-/// On a pod or a Namespace: how long connections are held at most.
 pub const HOLD_DEADLINE: &str = "usher.dev/hold-deadline";
-
-/// On a pod or a Namespace: what happens at the deadline.
 pub const ON_DEADLINE: &str = "usher.dev/on-deadline";
-
-/// On a pod or a Namespace: whether connections are held again while a sidecar restarts.
 pub const HOLD_AGAIN: &str = "usher.dev/hold-again";
-
-/// On a pod: ports on loopback on which its sidecars listen, regardless of recipes.
 pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
-
-/// On a pod: which of its containers are sidecars, or apps, regardless of recipes.
 pub const SIDECARS: &str = "usher.dev/sidecars";
-
-/// On a pod or a Namespace: the delay between the end of the last app and the first request.
 pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
-
-/// On a pod or a Namespace: how long sidecars drain before they are terminated.
 pub const DRAIN: &str = "usher.dev/drain";
-
-/// On a pod or a Namespace: whether usher may take a step that turns a succeeded pod into a failed one, where no
-/// other step ends a sidecar.
 pub const SPOIL: &str = "usher.dev/spoil";
 
 /// The objects that an annotation may be on.

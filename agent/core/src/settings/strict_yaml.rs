@@ -40,9 +40,6 @@ fn place(file: &str, line: u64, column: u64) -> String {
 }
 
 /// Parses a file; `file` is its name for errors.
-///
-/// # Errors
-/// [`BadConfig`], with the first error of the file.
 pub(crate) fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, BadConfig> {
     if text.len() > LONGEST {
         let what = format!("longer than {LONGEST} bytes");
