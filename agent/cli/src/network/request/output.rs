@@ -10,8 +10,8 @@ const MAX_LINE: usize = 64 * 1024;
 
 /// Prints the head and the body to standard output.
 #[derive(Debug)]
-pub(super) struct Output {
-    out: io::Stdout,
+pub(super) struct Output<W = io::Stdout> {
+    out: W,
     is_terminal: bool,
     raw: bool,
     with_head: bool,
@@ -30,7 +30,9 @@ impl Output {
             line: Vec::new(),
         }
     }
+}
 
+impl<W: Write> Output<W> {
     /// Prints the head if it was requested.
     pub(super) fn head(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.with_head {
@@ -41,7 +43,7 @@ impl Output {
 
     pub(super) fn body(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.raw {
-            return self.out.lock().write_all(bytes);
+            return self.out.write_all(bytes);
         }
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.line.extend_from_slice(&bytes[..end]);
@@ -50,13 +52,15 @@ impl Output {
         }
         self.line.extend_from_slice(bytes);
         if self.line.len() > MAX_LINE {
-            return self.line("\n");
+            let rest = self.line.split_off(cut(&self.line));
+            self.line("")?;
+            self.line = rest;
         }
         Ok(())
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.out.lock().flush()
+        self.out.flush()
     }
 
     /// Prints the incomplete last line.
@@ -71,8 +75,16 @@ impl Output {
     fn line(&mut self, end: &str) -> io::Result<()> {
         let shown = shown(&self.line);
         self.line.clear();
-        write!(self.out.lock(), "{shown}{end}")
+        write!(self.out, "{shown}{end}")
     }
+}
+
+/// Where a long line can be cut: not within a character, and not before the end of a line.
+fn cut(line: &[u8]) -> usize {
+    let last = line.utf8_chunks().last();
+    let incomplete = last.map_or(0, |chunk| chunk.invalid().len());
+    let is_return = line.ends_with(b"\r");
+    line.len() - incomplete.max(usize::from(is_return))
 }
 
 /// One line with control characters escaped. Tabs and a trailing carriage return are harmless.
@@ -85,7 +97,27 @@ fn shown(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{MAX_LINE, Output, shown};
+
+    #[test]
+    fn long_lines_stay_as_they_are() {
+        let long = ["a".repeat(MAX_LINE), "ä\r\n".to_owned()].concat();
+        // A part of the response ends within the character, and one before the end of the line.
+        for end in [MAX_LINE + 1, MAX_LINE + 3] {
+            let mut output = Output {
+                out: Vec::new(),
+                is_terminal: true,
+                raw: false,
+                with_head: false,
+                line: Vec::new(),
+            };
+            output.body(&long.as_bytes()[..end]).unwrap();
+            output.body(&long.as_bytes()[end..]).unwrap();
+            output.end().unwrap();
+            let expected = long.replace('\r', "");
+            assert!(output.out == expected.as_bytes(), "{end}");
+        }
+    }
 
     #[test]
     fn control_characters_are_escaped() {
