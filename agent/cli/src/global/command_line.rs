@@ -9,6 +9,8 @@ use clap::{ArgAction, ArgMatches, Command, parser::ValueSource};
 /// The value name of arguments that take a pod.
 pub(crate) const POD: &str = "POD";
 const UID: usize = 36;
+/// Length of a whole container ID.
+const CONTAINER_ID: usize = 64;
 
 /// One subcommand with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,12 +167,15 @@ pub(crate) fn qualified(pod: &str, namespace: Option<&str>) -> Result<String, St
         && pod
             .bytes()
             .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let is_container =
+        pod.len() == CONTAINER_ID && pod.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_pid = pod.parse::<i32>().is_ok();
     match pod.split_once('/') {
         Some((own, _name)) if own != namespace => {
             Err(format!("pod {pod:?} is not in the namespace {namespace:?}"))
         }
         Some(_) => Ok(pod.to_owned()),
-        None if is_address || is_uid => Ok(pod.to_owned()),
+        None if is_address || is_uid || is_container || is_pid => Ok(pod.to_owned()),
         None => Ok(format!("{namespace}/{pod}")),
     }
 }
@@ -253,6 +258,7 @@ mod tests {
 
     #[test]
     fn pods_are_qualified() {
+        const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
         let table = [
             ("report", Some("shop"), Ok("shop/report")),
             ("report", None, Ok("report")),
@@ -270,6 +276,10 @@ mod tests {
                 Some("shop"),
                 Ok("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"),
             ),
+            (CONTAINER, Some("shop"), Ok(CONTAINER)),
+            ("4711", Some("shop"), Ok("4711")),
+            // A pod may have the name of a short container ID.
+            ("deadbeef", Some("shop"), Ok("shop/deadbeef")),
         ];
         for (pod, namespace, expected) in table {
             let qualified = qualified(pod, namespace).map_err(drop);
