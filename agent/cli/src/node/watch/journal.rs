@@ -30,6 +30,9 @@ struct Reading {
     file: File,
     /// The identity of the file.
     inode: u64,
+    /// How many unread bytes the file had when it was opened. They may have known lines; what is appended is new, also
+    /// after a step of the clock.
+    earlier: u64,
     rest: Vec<u8>,
 }
 
@@ -87,9 +90,16 @@ impl Journal {
         };
         let mut bytes = Vec::new();
         if let Some(reading) = &mut self.file {
-            let read = (&mut reading.file).take(CHUNK).read_to_end(&mut bytes)?;
+            let may_be_known = reading.earlier > 0;
+            let most = if may_be_known {
+                reading.earlier.min(CHUNK)
+            } else {
+                CHUNK
+            };
+            let read = (&mut reading.file).take(most).read_to_end(&mut bytes)?;
+            reading.earlier = reading.earlier.saturating_sub(read as u64);
             reading.rest.extend_from_slice(&bytes);
-            let entries = take(&mut reading.rest, &mut self.last);
+            let entries = take(&mut reading.rest, &mut self.last, may_be_known);
             if read > 0 || inode == Some(reading.inode) || inode.is_none() {
                 return Ok((entries, read > 0));
             }
@@ -98,6 +108,7 @@ impl Journal {
         self.file = match File::open(&self.path) {
             Ok(file) => Some(Reading {
                 inode: file.metadata()?.ino(),
+                earlier: file.metadata()?.len(),
                 file,
                 rest: Vec::new(),
             }),
@@ -108,8 +119,8 @@ impl Journal {
     }
 }
 
-/// Takes the complete lines that are new.
-fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
+/// Takes the complete lines that are new. `may_be_known` means that they may have been read from the replaced file.
+fn take(rest: &mut Vec<u8>, last: &mut Last, may_be_known: bool) -> Vec<Entry> {
     let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
         return Vec::new();
     };
@@ -122,7 +133,7 @@ fn take(rest: &mut Vec<u8>, last: &mut Last) -> Vec<Entry> {
         Some((entry, line))
     });
     let mut new: Vec<(Entry, &str)> = parsed
-        .filter(|(entry, line)| last.is_new(entry, line))
+        .filter(|(entry, line)| !may_be_known || last.is_new(entry, line))
         .collect();
     new.sort_by_key(|(entry, _line)| entry.at_ms);
     for (entry, line) in &new {
@@ -142,7 +153,9 @@ impl Last {
             self.at_ms = entry.at_ms;
             self.lines.clear();
         }
-        self.lines.push(line.to_owned());
+        if entry.at_ms == self.at_ms {
+            self.lines.push(line.to_owned());
+        }
     }
 }
 
@@ -181,6 +194,19 @@ mod tests {
         let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(line(5, "a/c").as_bytes()).unwrap();
         assert_eq!(journal.next().await.unwrap()[0].pod, "a/c");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn entries_after_a_step_back_of_the_clock_are_returned() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(run_dir::TIMELINE);
+        fs::write(&path, line(9, "a/old")).unwrap();
+        let mut journal = Journal::open(dir.path()).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(line(2, "a/new").as_bytes()).unwrap();
+        let (entries, _more) = journal.read().unwrap();
+        let pods: Vec<&str> = entries.iter().map(|entry| entry.pod.as_str()).collect();
+        assert_eq!(pods, ["a/new"]);
     }
 
     #[tokio::test(flavor = "current_thread")]
