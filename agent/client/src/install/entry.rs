@@ -29,7 +29,7 @@ pub enum Situation {
 pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Situation, Error> {
     let candidates: Vec<_> = files
         .iter()
-        .filter(|file| is_candidate(settings, &file.name))
+        .filter(|file| conflist::has_stem(&file.name, settings.stem.as_deref()))
         .collect();
     let texts: Vec<_> = candidates.iter().map(|file| file.text()).collect();
     let pairs: Vec<_> = candidates
@@ -89,17 +89,11 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
     })
 }
 
-fn is_candidate(settings: &Settings, name: &str) -> bool {
-    let stem = name.rsplit_once('.').map(|(stem, _)| stem);
-    let stem = stem.map(|stem| stem.strip_suffix(".json").unwrap_or(stem));
-    settings.stem.is_none() || settings.stem.as_deref() == stem
-}
-
 /// Refuses a link to a path that this process cannot see: on the host, the runtime may follow the link, and then it does
 /// not use the primary configuration, which sorts after the link.
 fn require_no_hidden_link(settings: &Settings, primary: Option<&str>) -> Result<(), Error> {
     let mut links = files::hidden_links(&settings.conf_dir)?;
-    links.retain(|name| is_candidate(settings, name));
+    links.retain(|name| conflist::has_stem(name, settings.stem.as_deref()));
     let Some(first) = links.into_iter().min() else {
         return Ok(());
     };

@@ -68,6 +68,14 @@ pub enum State {
     Unusable(Error),
 }
 
+/// Whether a file has the name that the setting `cni.conf` gives, without extensions. An agent makes `NAME.json` a list
+/// that is called `NAME.json.conflist`.
+pub fn has_stem(file: &str, stem: Option<&str>) -> bool {
+    let own = file.rsplit_once('.').map_or(file, |(own, _extension)| own);
+    let own = own.strip_suffix(".json").unwrap_or(own);
+    stem.is_none_or(|stem| own == stem)
+}
+
 /// The types of a configuration's plugins, in order: the names of their binaries. Empty where the text is invalid.
 pub fn types(text: &str) -> Vec<String> {
     let parsed: Value = serde_json::from_str(text).unwrap_or_default();

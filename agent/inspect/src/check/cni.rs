@@ -123,7 +123,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
     let files: Vec<(&str, &str)> = files
         .iter()
         .map(|(name, text)| (name.as_str(), text.as_str()))
-        .filter(|(name, _)| is_candidate(name, found.stem.as_deref()))
+        .filter(|(name, _)| conflist::has_stem(name, found.stem.as_deref()))
         .collect();
     let choice = choose(&files, PLUGIN);
     if let Some(stops) = choice.stops_containerd() {
@@ -210,9 +210,4 @@ fn why(why: &conflist::Why) -> String {
         conflist::Why::Ours => "only usher's plugin is in it".to_owned(),
         conflist::Why::Unusable(error) | conflist::Why::Unsupported(error) => error.to_string(),
     }
-}
-
-fn is_candidate(name: &str, stem: Option<&str>) -> bool {
-    let own = name.rsplit_once('.').map_or(name, |(own, _)| own);
-    stem.is_none_or(|stem| own == stem)
 }

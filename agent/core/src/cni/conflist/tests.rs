@@ -361,3 +361,19 @@ fn entry_has_no_version_of_its_own() {
         assert_eq!(Entry::parse(text).unwrap_err().kind(), kind);
     }
 }
+
+#[test]
+fn name_of_a_file_without_its_extensions() {
+    for file in [
+        "10-net.conf",
+        "10-net.conflist",
+        "10-net.json",
+        "10-net.json.conflist",
+    ] {
+        assert!(has_stem(file, Some("10-net")), "{file}");
+        assert!(
+            !has_stem(file, Some("10")) && has_stem(file, None),
+            "{file}"
+        );
+    }
+}
