@@ -169,13 +169,12 @@ pub(crate) fn qualified(pod: &str, namespace: Option<&str>) -> Result<String, St
             .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let is_container =
         pod.len() == CONTAINER_ID && pod.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_pid = pod.parse::<i32>().is_ok();
     match pod.split_once('/') {
         Some((own, _name)) if own != namespace => {
             Err(format!("pod {pod:?} is not in the namespace {namespace:?}"))
         }
         Some(_) => Ok(pod.to_owned()),
-        None if is_address || is_uid || is_container || is_pid => Ok(pod.to_owned()),
+        None if is_address || is_uid || is_container => Ok(pod.to_owned()),
         None => Ok(format!("{namespace}/{pod}")),
     }
 }
@@ -277,8 +276,8 @@ mod tests {
                 Ok("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"),
             ),
             (CONTAINER, Some("shop"), Ok(CONTAINER)),
-            ("4711", Some("shop"), Ok("4711")),
-            // A pod may have the name of a short container ID.
+            // A pod may have such a name.
+            ("4711", Some("shop"), Ok("shop/4711")),
             ("deadbeef", Some("shop"), Ok("shop/deadbeef")),
         ];
         for (pod, namespace, expected) in table {
