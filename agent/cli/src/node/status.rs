@@ -13,6 +13,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Format, Global},
     output::{Output, Report, SysdumpReport, duration_text},
+    pod::pod_arg::reject_file,
 };
 
 /// Poll interval of `--wait`.
@@ -44,6 +45,9 @@ struct Shown {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+    if let Err(failure) = check(args, global) {
+        return failure.report();
+    }
     let answer = match args.wait {
         None => current(global).await,
         Some(most) => wait(global, most).await,
@@ -61,6 +65,14 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
     Output::new(global)
         .show(from, Shown { status, brief })
         .and(exit)
+}
+
+/// A sysdump does not change, so a wait for a change is an error.
+fn check(args: &Args, global: &Global) -> Result<(), Failure> {
+    match args.wait {
+        None => Ok(()),
+        Some(_) => reject_file(global, "usher status --wait"),
+    }
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
@@ -318,5 +330,29 @@ fn kubelet(status: &Status) -> (&'static str, String, Tone) {
         ),
         (None, Some(ago)) => ("kubelet", format!("last list {ago} ago"), Tone::Plain),
         (None, None) => ("kubelet", "no list yet".to_owned(), Tone::Warn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn wait_rejects_a_sysdump() {
+        for (words, expected) in [
+            (vec!["--file=x"], Ok(())),
+            (vec!["--wait"], Ok(())),
+            (vec!["--wait", "--file=x"], Err(Exit::Usage)),
+        ] {
+            let words = ["usher", "status"].into_iter().chain(words);
+            let parsed = crate::Args::try_parse_from(words).unwrap();
+            let crate::Command::Status(args) = parsed.command else {
+                panic!("another command");
+            };
+            let checked = check(&args, &parsed.global);
+            assert_eq!(checked.map_err(|failure| failure.exit), expected);
+        }
     }
 }
