@@ -13,7 +13,7 @@ use std::{
 };
 
 use usher_core::{
-    base::id::Pid,
+    base::id::{NetnsId, Pid},
     cleanup::{Cleaning, Found, Report, Step, Thing},
 };
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
@@ -106,13 +106,13 @@ fn unseen(what: &str, error: &dyn std::error::Error) -> Found {
     Found::stuck(Thing::Unseen(what.to_owned()), chain(error), LOOK)
 }
 
-/// The host's own network namespaces, in which usher has no table.
-fn of_host(proc: &ProcRoot) -> Vec<usher_core::base::id::NetnsId> {
+/// The host's own network namespace; None if it is not known.
+pub fn of_host(proc: &ProcRoot) -> Option<NetnsId> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     // Some machines hide pid 1 even from root. This process is on the host, or shares its network.
     let first = Netns::of_process(proc, Pid(1));
     let found = first.or_else(|_hidden| Netns::of_process(proc, Pid(own)));
-    found.iter().map(Netns::id).collect()
+    found.ok().map(|netns| netns.id())
 }
 
 fn is_in(path: &Path, directory: &Path) -> bool {

@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 use tokio::sync::OnceCell;
 use usher_client::{
-    api_server, error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock,
+    api_server, cleanup, error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock,
 };
 use usher_core::{
-    base::id::{Pid, PodUid},
+    base::id::PodUid,
     pod::list::{PodList, Selection},
     recipe::Version,
     settings::config::Config,
@@ -28,9 +28,6 @@ use crate::failure::Failure;
 
 /// Timeout of the API server for the Node, of which only the kubelet's version is used.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The process in the host's own namespaces.
-const HOST_INIT: Pid = Pid(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -127,7 +124,7 @@ impl Node {
 
     /// Whether a network namespace is the node's own.
     pub(crate) fn is_own_network(&self, netns: &Netns) -> bool {
-        Netns::of_process(&self.proc, HOST_INIT).is_ok_and(|host| host.id() == netns.id())
+        cleanup::of_host(&self.proc) == Some(netns.id())
     }
 
     /// The effective configuration: the file, or the last good one.

@@ -36,7 +36,7 @@ pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
     let mut found = Vec::new();
     let mut failed: Option<(usize, Error)> = None;
     for (id, pid) in scan.namespaces {
-        if host.contains(&id) {
+        if host == Some(id) {
             continue;
         }
         match has_table(proc, id, pid) {
