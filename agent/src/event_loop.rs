@@ -36,7 +36,6 @@ use crate::{
     quit::{self, Host},
     start::{self, Starts},
     telemetry::{decision_log::Record, reporter::Reporter},
-    timer,
     worker::Worker,
 };
 
@@ -173,7 +172,7 @@ impl NodeLoop {
                         return Ok(());
                     }
                 },
-                () = timer::until(wake) => {
+                () = usher_client::timer::until(wake) => {
                     self.step(Event::Timer);
                 }
                 // Lower priority than attempts in progress.

@@ -31,7 +31,6 @@ mod quit;
 mod serve;
 mod start;
 mod telemetry;
-mod timer;
 mod worker;
 
 use std::process::ExitCode;

@@ -45,7 +45,7 @@ use usher_core::{kube_event::NodeCondition, node::platform};
 use usher_sys::files::directory::Places;
 
 use self::state::State;
-use crate::{serve::probes::Readiness, telemetry::reporter::Reporter, timer};
+use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a file may be invalid because another process is still writing it.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ impl Installer {
             };
             tokio::select! {
                 () = changed => {}
-                () = timer::until(next) => {}
+                () = usher_client::timer::until(next) => {}
                 received = self.wanted.changed() => if received.is_err() {
                     // The event loop has ended, so the agent is shutting down.
                     return std::future::pending().await;

@@ -33,7 +33,7 @@ use usher_core::{
     metric::value::{HoldResult, StartHoldResult},
 };
 
-use crate::{telemetry::reporter::Reporter, timer};
+use crate::telemetry::reporter::Reporter;
 
 /// Length of the journal from which on it is rewritten. It may be twice as long as after the last rewrite, so that not
 /// each decision rewrites it.
@@ -134,7 +134,7 @@ impl Recorder {
                 .then(|| self.backoff.due(Instant::now()));
             tokio::select! {
                 biased;
-                () = timer::until(due) => self.rewrite(),
+                () = usher_client::timer::until(due) => self.rewrite(),
                 record = records.recv() => match record {
                     Some(record) => self.record(&record),
                     None => return,

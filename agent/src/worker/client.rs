@@ -28,7 +28,7 @@ use usher_sys::process::child::{ChildProcess, Launch};
 pub(crate) use self::unsent::Descriptor;
 use self::unsent::{Unsent, send_first};
 use super::pending::{Pending, PendingJobs, Purpose};
-use crate::{telemetry::reporter::Reporter, timer};
+use crate::telemetry::reporter::Reporter;
 
 /// Jobs that are queued or wait for a reply, without probes, and probes. Further ones fail.
 const MAX_JOBS: usize = 4096;
@@ -192,7 +192,7 @@ impl Worker {
                 let due = self.backoff.due(Instant::now());
                 tokio::select! {
                     () = sleep_until(due.into()) => self.start(),
-                    () = timer::until(late) => self.expire(),
+                    () = usher_client::timer::until(late) => self.expire(),
                 }
                 continue;
             };
@@ -206,7 +206,7 @@ impl Worker {
                     }
                     Err(error) => Err(error),
                 },
-                () = timer::until(late) => {
+                () = usher_client::timer::until(late) => {
                     self.ended("it did not reply in time");
                     continue;
                 }
