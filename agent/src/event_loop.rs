@@ -14,7 +14,7 @@ mod snapshot;
 use std::{collections::BTreeSet, mem, time::Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use usher_client::crash_point;
+use usher_client::{backoff, crash_point};
 use usher_core::{
     Action, Engine, Event, base::id::PodUid, base::id::SandboxId, engine::request::Answer,
     hold::Features, kube_event::NodeCondition, pod::container_change::ContainerChange,
@@ -172,7 +172,7 @@ impl NodeLoop {
                         return Ok(());
                     }
                 },
-                () = usher_client::timer::until(wake) => {
+                () = backoff::wait_until(wake) => {
                     self.step(Event::Timer);
                 }
                 // Lower priority than attempts in progress.

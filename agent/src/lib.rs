@@ -14,7 +14,6 @@
 //! | `serve` | health, readiness and metrics over HTTP, and the admin socket |
 //! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
 //! | `telemetry` | log, metrics, health, and the recorder of decisions |
-//! | `timer` | a timer that may be unset |
 //!
 //! One binary has five roles: the agent; the worker and holder processes that the agent starts (`work`, `hold-starts`);
 //! the agent that removes usher from its node (`--leave`); and the Job that makes all agents of a cluster do so

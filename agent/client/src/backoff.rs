@@ -1,6 +1,9 @@
 //! Times of retries: the first is immediate. Later ones have growing delays while another process undoes the change.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::pending,
+    time::{Duration, Instant},
+};
 
 use crate::jitter;
 
@@ -9,6 +12,14 @@ const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 /// A change that lasted this long resets the delay.
 const LASTING: Duration = Duration::from_secs(60);
+
+/// Waits until this time; without one, for ever.
+pub async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => pending().await,
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct Backoff {

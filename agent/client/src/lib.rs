@@ -9,7 +9,7 @@
 //! | [`install`] | the CNI plugin's binary and its entry in the network configuration: install, check, remove |
 //! | [`platform`] | the chart's preset for this node |
 //! | [`cleanup`] | removal of everything that usher has on a node, with the primitives of [`install`] |
-//! | [`backoff`], [`jitter`], [`timer`], [`wall_clock`] | retry times, random times, timers, the time of the day |
+//! | [`backoff`], [`jitter`], [`wall_clock`] | retry times, random times, the time of the day |
 //! | [`error_chain`], [`crash_point`] | errors in one line, places where tests stop the agent |
 //!
 //! [`install`] and [`cleanup`] belong together. `install` has the operations on the host's CNI directories, for the
@@ -28,5 +28,4 @@ pub mod kubelet;
 pub mod node_args;
 pub mod platform;
 pub mod run_dir;
-pub mod timer;
 pub mod wall_clock;

@@ -32,7 +32,7 @@ use std::{
 use tokio::sync::watch;
 pub(crate) use usher_client::install::settings::Settings;
 use usher_client::{
-    backoff::Backoff,
+    backoff::{self, Backoff},
     error_chain::chain,
     install::{
         binary::Binary,
@@ -138,7 +138,7 @@ impl Installer {
             };
             tokio::select! {
                 () = changed => {}
-                () = usher_client::timer::until(next) => {}
+                () = backoff::wait_until(next) => {}
                 received = self.wanted.changed() => if received.is_err() {
                     // The event loop has ended, so the agent is shutting down.
                     return std::future::pending().await;

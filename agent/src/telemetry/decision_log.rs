@@ -15,7 +15,7 @@ use std::{
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use usher_client::{
-    backoff::Backoff,
+    backoff::{self, Backoff},
     crash_point,
     error_chain::chain,
     run_dir::{self, TIMELINE},
@@ -134,7 +134,7 @@ impl Recorder {
                 .then(|| self.backoff.due(Instant::now()));
             tokio::select! {
                 biased;
-                () = usher_client::timer::until(due) => self.rewrite(),
+                () = backoff::wait_until(due) => self.rewrite(),
                 record = records.recv() => match record {
                     Some(record) => self.record(&record),
                     None => return,

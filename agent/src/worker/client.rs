@@ -9,7 +9,10 @@ use std::{
 };
 
 use tokio::time::sleep_until;
-use usher_client::{backoff::Backoff, error_chain::chain};
+use usher_client::{
+    backoff::{self, Backoff},
+    error_chain::chain,
+};
 use usher_core::{
     Event,
     base::{
@@ -192,7 +195,7 @@ impl Worker {
                 let due = self.backoff.due(Instant::now());
                 tokio::select! {
                     () = sleep_until(due.into()) => self.start(),
-                    () = usher_client::timer::until(late) => self.expire(),
+                    () = backoff::wait_until(late) => self.expire(),
                 }
                 continue;
             };
@@ -206,7 +209,7 @@ impl Worker {
                     }
                     Err(error) => Err(error),
                 },
-                () = usher_client::timer::until(late) => {
+                () = backoff::wait_until(late) => {
                     self.ended("it did not reply in time");
                     continue;
                 }
