@@ -1,8 +1,8 @@
 //! Linger: the stop signal of a deleted pod's sidecars waits until its apps have ended.
 //!
 //! The runtime sends a stop signal by a command, `runc kill ID SIGNAL`, which opens the container's state first. The
-//! kernel asks the *holder* process before that open, and the holder holds the first such command ([`crate::start::Holder`]). The
-//! engine decides which sidecars linger, and when each command continues (`review`).
+//! kernel asks the *holder* process before that open, and the holder holds the first such command
+//! ([`crate::start::Holder`]). The engine decides which sidecars linger, and when each command continues (`review`).
 
 mod candidate;
 mod command;

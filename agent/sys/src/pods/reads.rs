@@ -138,8 +138,8 @@ impl Reads {
         Ok((permits, Arc::clone(&self.node).acquire_owned().await?))
     }
 
-    /// Gives the permit to others when the read is late, also if nobody waits for the read any more. The read has ended
-    /// when the sender is dropped.
+    /// Gives the permit to other reads when this one is late, even if its caller no longer waits for it. The read has
+    /// ended when the sender is dropped.
     fn exchange_when_late(&self, node: OwnedSemaphorePermit) -> oneshot::Sender<()> {
         let (running, mut ended) = oneshot::channel();
         let (late, limit) = (Arc::clone(&self.late), self.limit);
@@ -256,7 +256,7 @@ mod tests {
         while reads.late.available_permits() > NODE_LATE - stuck.len() {
             tokio::task::yield_now().await;
         }
-        // Nobody waits for this one any more.
+        // Its caller no longer waits for it.
         stuck[0].abort();
         assert_eq!(reads.run(&pod(255), Length::Short, || 7).await.unwrap(), 7);
         drop(end);

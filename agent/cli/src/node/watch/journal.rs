@@ -106,12 +106,15 @@ impl Journal {
         }
         // Open the first file, or its replacement, from the beginning.
         self.file = match File::open(&self.path) {
-            Ok(file) => Some(Reading {
-                inode: file.metadata()?.ino(),
-                earlier: file.metadata()?.len(),
-                file,
-                rest: Vec::new(),
-            }),
+            Ok(file) => {
+                let metadata = file.metadata()?;
+                Some(Reading {
+                    inode: metadata.ino(),
+                    earlier: metadata.len(),
+                    file,
+                    rest: Vec::new(),
+                })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
