@@ -1,7 +1,7 @@
 //! The worker process ends, or does not reply.
 
 use nix::sys::signal::Signal;
-use usher_tests::synthetic::{Agent, PodSpec, clock::eventually};
+use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::{SIDECAR, enforcing, expect_quit};
 
@@ -10,12 +10,8 @@ fn a_killed_worker_is_replaced() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pods = ["first", "second"].map(|name| node.run(&PodSpec::job(name)));
-    eventually("the worker", || agent.worker().is_some());
-    let killed = agent.worker();
-    agent.signal_worker(Signal::SIGKILL);
-    eventually("another worker", || {
-        agent.worker().is_some_and(|worker| Some(worker) != killed)
-    });
+    let killed = agent.signal_worker(Signal::SIGKILL);
+    agent.worker_after(Some(killed));
     for pod in &pods {
         pod.finish("app", 0);
         expect_quit(&agent, pod);
@@ -28,7 +24,6 @@ fn a_stopped_worker_is_replaced() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&PodSpec::job("stopped"));
-    eventually("the worker", || agent.worker().is_some());
     agent.signal_worker(Signal::SIGSTOP);
     pod.finish("app", 0);
     agent.wait_for("step-failed", &pod.name());

@@ -20,12 +20,9 @@ fn killed_while_connections_wait() {
         armed(&agent, pod);
         waits(pod, 1);
     }
-    let killed = agent.worker();
-    agent.signal_worker(Signal::SIGKILL);
+    let killed = agent.signal_worker(Signal::SIGKILL);
     agent.wait_metric("usher_worker_exits_total", "", |exits| exits > 0.5);
-    eventually("another worker", || {
-        agent.worker().is_some_and(|worker| Some(worker) != killed)
-    });
+    agent.worker_after(Some(killed));
     for pod in &pods {
         assert!(has_table(pod));
         ready(pod);
@@ -55,15 +52,11 @@ fn killed_again_and_again_while_connections_wait() {
     let mut killed = None;
     // The delays are 0, 0.2, 0.4 s and so on, 6.4 s after the last of them. Adopting a table may take 4 s.
     for _ in 0..KILLS {
-        eventually("another worker", || {
-            agent.worker().is_some_and(|worker| Some(worker) != killed)
-        });
-        killed = agent.worker();
-        agent.signal_worker(Signal::SIGKILL);
+        agent.worker_after(killed);
+        killed = Some(agent.signal_worker(Signal::SIGKILL));
     }
-    eventually("a worker that stays", || {
-        agent.worker().is_some_and(|worker| Some(worker) != killed)
-    });
+    // This one stays.
+    agent.worker_after(killed);
     ready(&pod);
     connected(&pod.client_result("app"), 1);
     let why = opened(&agent, &pod);

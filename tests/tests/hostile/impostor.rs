@@ -2,7 +2,6 @@
 
 use std::net::TcpListener;
 
-use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Answer, Effect, Listener, Manner, Program, Route, Sidecar};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
@@ -88,7 +87,6 @@ fn trickles_a_header() {
 fn reports_a_long_version() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    eventually("the worker", || agent.worker().is_some());
     let worker = agent.worker();
     // The specification of the pod is shorter than the message: the worker writes 1e15 in full.
     let members: Vec<String> = (0..8000).map(|n| format!(r#""{n:x}":1e15"#)).collect();

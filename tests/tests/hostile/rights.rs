@@ -139,8 +139,7 @@ fn of_the_worker() {
     }
     let node = Node::new();
     let agent = Agent::start(&node);
-    eventually("the worker", || agent.worker().is_some());
-    let worker = agent.worker().unwrap();
+    let worker = agent.worker();
     // A thread has its name before it drops its capabilities.
     eventually("the worker's threads", || {
         let threads = threads(worker);

@@ -1,11 +1,9 @@
 //! The agent or the holder is killed or stopped while a stop signal waits: the signal continues.
 
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::{istio, mesh};
-use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::runtime::StateDir;
 use usher_tests::synthetic::wire::{Capture, Client, Listen, Root};
 use usher_tests::synthetic::{ContainerSpec, Node, PodSpec};
@@ -117,12 +115,8 @@ fn worker_killed() {
         return;
     };
     let mut kill = held(&state, &agent, &pod);
-    let worker = agent.worker().unwrap();
-    let pid = Pid::from_raw(worker.try_into().unwrap());
-    nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
-    eventually("another worker", || {
-        agent.worker().is_some_and(|other| other != worker)
-    });
+    let killed = agent.signal_worker(Signal::SIGKILL);
+    agent.worker_after(Some(killed));
     assert!(!kill.has_ended());
     pod.finish(APP, 0);
     kill.succeeds();
