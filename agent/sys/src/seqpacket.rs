@@ -9,17 +9,17 @@ mod pair;
 use std::{
     fs, io,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::PermissionsExt,
     },
     path::{Path, PathBuf},
 };
 
-use nix::{
-    errno::Errno,
-    sys::socket::{
-        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt,
-        listen, socket, sockopt,
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+        socket_with, sockopt,
     },
 };
 use tokio::io::unix::AsyncFd;
@@ -28,7 +28,7 @@ use self::message::{receive_now, send_now};
 pub use self::pair::{Plain, Received};
 use crate::pods::readiness::register;
 
-/// Backlog of connections: the maximum that nix accepts for a C library with an old `SOMAXCONN`.
+/// Backlog of connections.
 const BACKLOG: i32 = 128;
 /// Owner only, because a client can order a hold of a pod's connections.
 const MODE: u32 = 0o600;
@@ -61,16 +61,15 @@ impl Listener {
     /// Listens at a path, and replaces an existing file, usually an earlier agent's socket.
     pub fn bind(path: &Path) -> Result<Self, Error> {
         let open = || -> io::Result<Self> {
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+            let fd = socket()?;
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+            bind(&fd, &SocketAddrUnix::new(path)?)?;
             // Set before `listen`, so that no client can connect earlier.
             fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-            listen(&fd, Backlog::new(BACKLOG)?)?;
+            listen(&fd, BACKLOG)?;
             let fd = register(fd)?;
             Ok(Self { fd })
         };
@@ -87,14 +86,14 @@ impl Listener {
     pub async fn accept(&self) -> Result<Connection, Error> {
         loop {
             let mut ready = self.fd.readable().await.map_err(Error::Accept)?;
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            match accept4(self.fd.as_raw_fd(), flags) {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match accept_with(&self.fd, flags) {
                 Ok(fd) => {
-                    let fd = register(own(fd)).map_err(Error::Accept)?;
+                    let fd = register(fd).map_err(Error::Accept)?;
                     return Ok(Connection { fd });
                 }
-                Err(Errno::EAGAIN) => ready.clear_ready(),
-                Err(Errno::EINTR | Errno::ECONNABORTED) => {}
+                Err(Errno::AGAIN) => ready.clear_ready(),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(errno) => return Err(Error::Accept(errno.into())),
             }
         }
@@ -104,8 +103,8 @@ impl Listener {
 impl Connection {
     /// User id of the connected process.
     pub fn peer(&self) -> Result<u32, Error> {
-        getsockopt(self.fd.get_ref(), sockopt::PeerCredentials)
-            .map(|credentials| credentials.uid())
+        sockopt::socket_peercred(self.fd.get_ref())
+            .map(|credentials| credentials.uid.as_raw())
             .map_err(failed("getsockopt"))
     }
 
@@ -125,8 +124,8 @@ impl Connection {
                     source,
                 })?;
             match receive_now(self.fd.get_ref().as_fd(), buffer) {
-                Err(Errno::EAGAIN) => ready.clear_ready(),
-                Err(Errno::EINTR) => {}
+                Err(Errno::AGAIN) => ready.clear_ready(),
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(failed("recvmsg")(errno)),
                 Ok((0, _descriptors)) => return Ok(None),
                 Ok(message) => return Ok(Some(message)),
@@ -156,34 +155,26 @@ impl Connection {
 /// # Errors
 /// [`Error::Connection`]: the path is too long for a socket, or not accessible.
 pub fn is_listening(path: &Path) -> Result<bool, Error> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd =
-        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(failed("socket"))?;
-    let address = UnixAddr::new(path).map_err(failed("bind"))?;
-    match connect(fd.as_raw_fd(), &address) {
+    let fd = socket().map_err(failed("socket"))?;
+    let address = SocketAddrUnix::new(path).map_err(failed("bind"))?;
+    match connect(&fd, &address) {
         // EAGAIN means that a listener's backlog is full.
-        Ok(()) | Err(Errno::EAGAIN) => Ok(true),
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
         // The last two mean that the file is not such a socket.
         Err(
-            Errno::ENOENT
-            | Errno::ENOTDIR
-            | Errno::ECONNREFUSED
-            | Errno::EPROTOTYPE
-            | Errno::ENOTSOCK,
+            Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED | Errno::PROTOTYPE | Errno::NOTSOCK,
         ) => Ok(false),
         Err(errno) => Err(failed("connect")(errno)),
     }
 }
 
-/// Takes ownership of a descriptor that the kernel has just returned.
-#[expect(unsafe_code, reason = "nix gives these as numbers")]
-fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: accept4 and recvmsg return open descriptors, and no other code has them.
-    unsafe { OwnedFd::from_raw_fd(fd) }
+fn socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
-    move |errno| Error::Connection {
+fn failed<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> Error {
+    move |errno: E| Error::Connection {
         call,
         source: errno.into(),
     }
@@ -191,18 +182,15 @@ fn failed(call: &'static str) -> impl Fn(Errno) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, os::fd::AsFd};
+    use std::fs::File;
 
-    use std::io::IoSlice;
+    use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-    use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
-
-    use super::*;
+    use super::{message::send_now, *};
 
     fn client(path: &Path) -> OwnedFd {
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
-        connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        let fd = socket().unwrap();
+        connect(&fd, &SocketAddrUnix::new(path).unwrap()).unwrap();
         fd
     }
 
@@ -236,20 +224,19 @@ mod tests {
         );
         let client = client(&path);
         let connection = listener.accept().await.unwrap();
-        assert_eq!(connection.peer().unwrap(), nix::unistd::getuid().as_raw());
+        assert_eq!(
+            connection.peer().unwrap(),
+            rustix::process::getuid().as_raw()
+        );
         let file = File::open("/proc/self/ns/net").unwrap();
-        let fds = [file.as_fd().as_raw_fd()];
-        let rights = [ControlMessage::ScmRights(&fds)];
-        let parts = [IoSlice::new(b"hello")];
-        let flags = MsgFlags::empty();
-        sendmsg::<UnixAddr>(client.as_raw_fd(), &parts, &rights, flags, None).unwrap();
+        send_now(client.as_fd(), b"hello", &[file.as_fd()]).unwrap();
         let mut buffer = [0; 8];
         let (length, fds) = connection.receive(&mut buffer).await.unwrap().unwrap();
         assert_eq!((&buffer[..length], fds.len()), (&b"hello"[..], 1));
-        send(client.as_raw_fd(), b"longer than that", flags).unwrap();
+        send(&client, b"longer than that", SendFlags::empty()).unwrap();
         assert!(connection.receive(&mut buffer).await.is_err());
         connection.send(b"answer").unwrap();
-        let length = recv(client.as_raw_fd(), &mut buffer, flags).unwrap();
+        let (length, _all) = recv(&client, &mut buffer, RecvFlags::empty()).unwrap();
         assert_eq!(&buffer[..length], b"answer");
         drop(client);
         assert!(connection.receive(&mut buffer).await.unwrap().is_none());

@@ -2,16 +2,18 @@
 
 use std::{
     io::{IoSlice, IoSliceMut},
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
 };
 
-use nix::{
+use rustix::{
     cmsg_space,
-    errno::Errno,
-    sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg},
+    io::Errno,
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    },
 };
-
-use super::own;
 
 /// Most descriptors of one message; the kernel allows 253
 /// ([SCM_MAX_FD](https://github.com/torvalds/linux/blob/v6.12/include/net/scm.h)).
@@ -26,18 +28,23 @@ pub(super) fn receive_now(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> Result<(usize, Vec<OwnedFd>), Errno> {
-    let mut space = cmsg_space!([RawFd; DESCRIPTORS]);
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS))];
+    // Closes the descriptors that are not taken out.
+    let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-    let message = recvmsg::<UnixAddr>(fd.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
-    let mut descriptors = Vec::new();
-    for control in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(all) = control {
-            descriptors.extend(all.into_iter().map(own));
-        }
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let message = recvmsg(fd, &mut parts, &mut control, flags)?;
+    if message.flags.contains(ReturnFlags::TRUNC) {
+        return Err(Errno::MSGSIZE);
     }
-    if message.flags.contains(MsgFlags::MSG_TRUNC) {
-        return Err(Errno::EMSGSIZE);
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::NOBUFS);
+    }
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(all) = part {
+            descriptors.extend(all);
+        }
     }
     Ok((message.bytes, descriptors))
 }
@@ -51,10 +58,41 @@ pub(super) fn send_now(
     message: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-    let rights = [ControlMessage::ScmRights(&fds)];
-    let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
-    let parts = [IoSlice::new(message)];
-    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    sendmsg::<UnixAddr>(fd.as_raw_fd(), &parts, rights, flags, None).map(drop)
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::INVAL);
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(fd, &[IoSlice::new(message)], &mut control, flags).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        os::{fd::AsFd, unix::net::UnixStream},
+    };
+
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+
+    use super::*;
+
+    /// The credentials of the sender take the space of some descriptors.
+    #[test]
+    fn descriptors_of_a_truncated_message_are_closed() {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        setsockopt(&ours, sockopt::PassCred, &true).unwrap();
+        let (mut reader, writer) = UnixStream::pair().unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let fds = vec![writer.as_fd(); DESCRIPTORS];
+        send_now(theirs.as_fd(), b"x", &fds).unwrap();
+        drop(writer);
+        let received = receive_now(ours.as_fd(), &mut [0; 8]);
+        assert_eq!(received.unwrap_err(), Errno::NOBUFS);
+        // No copy of the writer is open.
+        assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0);
+    }
 }

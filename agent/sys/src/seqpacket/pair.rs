@@ -5,10 +5,8 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use nix::{
-    errno::Errno,
-    sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt},
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use rustix::io::Errno;
 use tokio::io::Interest;
 
 use super::{
@@ -54,7 +52,7 @@ impl Connection {
     ) -> Result<(), Error> {
         loop {
             match send_now(self.fd.get_ref().as_fd(), message, fds) {
-                Err(Errno::EAGAIN) => {}
+                Err(Errno::AGAIN) => {}
                 sent => return sent.map_err(failed("sendmsg")),
             }
             // Registered only now: otherwise the peer wakes this process with each message that it receives.
@@ -95,9 +93,9 @@ impl Plain {
             return match receive_now(self.as_fd(), buffer) {
                 Ok((0, _descriptors)) => Ok(Received::Closed),
                 Ok((length, fds)) => Ok(Received::Message(length, fds)),
-                Err(Errno::EAGAIN) => Ok(Received::Nothing),
-                Err(Errno::ECONNRESET) => Ok(Received::Closed),
-                Err(Errno::EINTR) => continue,
+                Err(Errno::AGAIN) => Ok(Received::Nothing),
+                Err(Errno::CONNRESET) => Ok(Received::Closed),
+                Err(Errno::INTR) => continue,
                 Err(errno) => Err(failed("recvmsg")(errno)),
             };
         }
