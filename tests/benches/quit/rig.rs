@@ -7,7 +7,7 @@ use std::time::Duration;
 use usher_tests::synthetic::{Agent, PodSpec};
 
 use crate::crowd::{Crowd, SIDECAR, latency};
-use crate::path::Way;
+use crate::path::{Watcher, Way};
 use crate::trace::Trace;
 
 /// Two nodes with as many pods each.
@@ -46,10 +46,14 @@ impl Rig {
 
     /// The paths of one exit of either kind, if the trace is complete.
     pub(crate) fn ways(&mut self, trace: &mut Trace) -> io::Result<[Option<Way>; 2]> {
-        let agent = threads(self.agent.pid());
+        let agent = Watcher {
+            threads: threads(self.agent.pid()),
+            worker: threads(self.agent.worker()),
+        };
         let watched = way(&mut self.watched, trace, |_app| agent)?;
-        let wrapped = way(&mut self.wrapped, trace, |wrapper| {
-            BTreeSet::from([wrapper])
+        let wrapped = way(&mut self.wrapped, trace, |wrapper| Watcher {
+            threads: BTreeSet::from([wrapper]),
+            ..Watcher::default()
         })?;
         Ok([watched, wrapped])
     }
@@ -59,7 +63,7 @@ impl Rig {
     }
 }
 
-/// Threads of the agent, which identify it in a trace.
+/// Threads of a process, which identify it in a trace.
 fn threads(pid: u32) -> BTreeSet<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     tasks
@@ -70,7 +74,7 @@ fn threads(pid: u32) -> BTreeSet<i32> {
 fn way(
     crowd: &mut Crowd,
     trace: &mut Trace,
-    watcher: impl FnOnce(i32) -> BTreeSet<i32>,
+    watcher: impl FnOnce(i32) -> Watcher,
 ) -> io::Result<Option<Way>> {
     let pod = crowd.pods.pop_front().expect("the crowd is whole");
     let watcher = watcher(pod.pid("app"));

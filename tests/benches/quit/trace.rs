@@ -18,12 +18,14 @@ use nix::sched::{CloneFlags, unshare};
 /// The mount point of the tracing file system; the directory exists if the kernel can trace.
 const PLACE: &str = "/sys/kernel/tracing";
 const INSTANCE: &str = "instances/usher-bench";
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 7] = [
     "sched/sched_process_exit",
     "sched/sched_waking",
     "sched/sched_switch",
     "syscalls/sys_enter_sendto",
-    "syscalls/sys_enter_write",
+    "syscalls/sys_enter_writev",
+    "syscalls/sys_enter_sendmsg",
+    "syscalls/sys_enter_recvmsg",
 ];
 const KIB: &str = "4096";
 
