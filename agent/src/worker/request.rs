@@ -5,7 +5,6 @@
 
 use std::{
     future::Future,
-    io,
     os::fd::{AsFd, OwnedFd},
     path::Path,
     sync::atomic::{AtomicUsize, Ordering},
@@ -37,10 +36,7 @@ use usher_sys::{
     process::pool::Pool,
 };
 
-use super::{
-    http,
-    loopback::{self, Socket},
-};
+use super::{http, loopback};
 use crate::quit;
 
 /// Envoy's `server_info` may have more than 64 KiB, most of it the list of its extensions.
@@ -71,12 +67,14 @@ impl Target<'_> {
         request: &Request,
         timeout: Duration,
     ) -> Outcome {
+        let sidecar = Some(self.pidfd.as_fd());
         let attempt = async {
             let headers = match self.headers(proc, pid, &request.headers) {
                 Ok(headers) => headers,
                 Err(why) => return Outcome::Failed(why),
             };
-            let stream = match self.connect(prepared, request.port).await {
+            let stream = match loopback::connect(self.netns, sidecar, prepared, request.port).await
+            {
                 Ok(stream) => stream,
                 Err(outcome) => return outcome,
             };
@@ -111,34 +109,15 @@ impl Target<'_> {
             let body = Body::read(response.into_body()).await?;
             version_text(&body.0, &version.pointer)
         };
+        let sidecar = Some(self.pidfd.as_fd());
         let query = async {
-            let stream = self.connect(None, version.port).await.ok()?;
+            let stream = loopback::connect(self.netns, sidecar, None, version.port)
+                .await
+                .ok()?;
             let message = http::message(&request, Vec::new()).ok()?;
             exchange(stream, message, read).await.ok()?
         };
         block_on(QUERY, query).ok().flatten().flatten()
-    }
-
-    /// Connects to the port on one of the loopback addresses.
-    async fn connect(&self, prepared: Option<OwnedFd>, port: u16) -> Result<TcpStream, Outcome> {
-        let mut prepared = prepared.map(Socket::prepared);
-        for place in loopback::places() {
-            if !pidfd::is_alive(self.pidfd.as_fd()) {
-                return Err(Outcome::Gone);
-            }
-            let socket = match prepared.take() {
-                Some(socket) => socket,
-                None => loopback::open(self.netns, place)
-                    .map_err(|error| Outcome::Failed(chain(&error)))?,
-            };
-            let failed = |error: io::Error| format!("connecting to port {port}: {error}");
-            match loopback::connect(socket, port).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) if loopback::is_refused(&error) => {}
-                Err(error) => return Err(Outcome::Failed(failed(error))),
-            }
-        }
-        Err(Outcome::Refused)
     }
 
     /// Headers with values from the environment of the sidecar's init process, for that process only. The process can
@@ -155,7 +134,7 @@ impl Target<'_> {
         };
         let headers = wanted.iter().filter_map(value).collect::<Result<_, _>>();
         // Checked after the read: if the sidecar is alive now, the values are its own.
-        match pidfd::is_alive(self.pidfd.as_fd()) {
+        match wanted.is_empty() || pidfd::is_alive(self.pidfd.as_fd()) {
             true => headers,
             false => Ok(Vec::new()),
         }
@@ -189,25 +168,13 @@ pub(super) fn signal(
 /// Sends a readiness request to the listener of the port, on IPv4 first.
 pub(super) fn is_ready(netns: &Netns, request: &Request, timeout: Duration) -> bool {
     let ready = async {
-        for place in loopback::places() {
-            let Ok(socket) = loopback::open(netns, place) else {
-                return false;
-            };
-            match loopback::connect(socket, request.port).await {
-                Ok(stream) => {
-                    let Ok(message) = http::message(request, Vec::new()) else {
-                        return false;
-                    };
-                    let status = exchange(stream, message, http::status).await;
-                    return http::outcome(status) == Outcome::Accepted;
-                }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(_unreachable) => return false,
-            }
-        }
-        false
+        let stream = loopback::connect(netns, None, None, request.port)
+            .await
+            .ok()?;
+        let message = http::message(request, Vec::new()).ok()?;
+        Some(http::outcome(exchange(stream, message, http::status).await))
     };
-    block_on(timeout, ready) == Ok(Some(true))
+    block_on(timeout, ready) == Ok(Some(Some(Outcome::Accepted)))
 }
 
 /// Sends a request, and reads the response with `read`.
