@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::markdown::{code, table};
+use super::markdown::{code, table, with_note};
 use crate::workspace::cargo;
 
 /// A program, or a subcommand.
@@ -98,13 +98,10 @@ fn add_section(command: &Command, depth: usize, sections: &mut Vec<String>) {
 fn row(argument: &Argument) -> [String; 4] {
     let value = argument.value.as_deref().unwrap_or_default();
     let name = match (argument.short, &argument.long) {
-        (short, Some(long)) => {
-            let short = short.map(|short| format!("`-{short}`, "));
-            let long = code(format!("--{long} {value}").trim_end());
-            format!("{}{long}", short.unwrap_or_default())
-        }
-        (Some(short), None) => code(format!("-{short} {value}").trim_end()),
-        (None, None) => code(value),
+        (Some(short), Some(long)) => format!("-{short}`, `--{long} {value}"),
+        (None, Some(long)) => format!("--{long} {value}"),
+        (Some(short), None) => format!("-{short} {value}"),
+        (None, None) => value.to_owned(),
     };
     let default = argument.defaults.join(" ");
     let default = (!default.is_empty()).then(|| code(&default));
@@ -116,7 +113,7 @@ fn row(argument: &Argument) -> [String; 4] {
         meaning += &format!("{stop} One of {}", values.join(", "));
     }
     [
-        name,
+        code(name.trim_end()),
         default.unwrap_or_default(),
         variable.unwrap_or_default(),
         meaning,
@@ -124,11 +121,8 @@ fn row(argument: &Argument) -> [String; 4] {
 }
 
 fn choice(choice: &Choice) -> String {
-    let name = code(&choice.name);
-    let help = choice.help.as_deref().map(one_line);
-    help.map_or(name.clone(), |help| {
-        format!("{name} ({})", lower_first(&help))
-    })
+    let help = one_line(choice.help.as_deref().unwrap_or_default());
+    with_note(code(&choice.name), &lower_first(&help))
 }
 
 /// Lowers the first letter, except in names and abbreviations.
@@ -153,8 +147,7 @@ fn paragraphs(text: &str) -> String {
     let mut paragraphs = String::new();
     for paragraph in text.split("\n\n") {
         if paragraph.starts_with("  ") {
-            let lines = paragraph.lines().map(str::trim_start);
-            let lines: Vec<&str> = lines.collect();
+            let lines: Vec<&str> = paragraph.lines().map(str::trim_start).collect();
             paragraphs += &format!("```sh\n{}\n```\n\n", lines.join("\n"));
         } else {
             let line = one_line(paragraph);

@@ -27,10 +27,9 @@ pub(super) fn annotations() -> String {
 
 fn row(known: &Known) -> [String; 5] {
     let on = known.on.iter().map(|holder| holder.as_str().to_owned());
-    let on: Vec<String> = on.collect();
     [
         code(known.key),
-        listed(&on, "or"),
+        listed(on, "or"),
         codes(known.values.iter().copied(), "or"),
         known.default.map_or_else(String::new, code),
         known.meaning.to_owned(),

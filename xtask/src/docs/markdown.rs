@@ -1,21 +1,39 @@
 //! Generates Markdown.
 
+use std::collections::BTreeSet;
+
 pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
 /// A list of code with a word before the last item: `a`, `b` or `c`.
 pub(super) fn codes<'text>(texts: impl IntoIterator<Item = &'text str>, word: &str) -> String {
-    let codes: Vec<String> = texts.into_iter().map(code).collect();
-    listed(&codes, word)
+    listed(texts.into_iter().map(code), word)
 }
 
 /// A list with a word before the last item: a, b or c.
-pub(super) fn listed(texts: &[String], word: &str) -> String {
-    match texts {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., last] => format!("{} {word} {last}", rest.join(", ")),
+pub(super) fn listed(texts: impl IntoIterator<Item = String>, word: &str) -> String {
+    let texts: Vec<String> = texts.into_iter().collect();
+    match &texts[..] {
+        [rest @ .., one, last] => {
+            let rest: String = rest.iter().map(|text| format!("{text}, ")).collect();
+            format!("{rest}{one} {word} {last}")
+        }
+        texts => texts.concat(),
+    }
+}
+
+/// The distinct texts, in their order.
+pub(super) fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    texts.filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// A text with a note in brackets, if there is one.
+pub(super) fn with_note(text: String, note: &str) -> String {
+    match note {
+        "" => text,
+        note => format!("{text} ({note})"),
     }
 }
 
@@ -45,7 +63,7 @@ mod tests {
     fn lists() {
         assert_eq!(codes(["a"], "or"), "`a`");
         assert_eq!(codes(["a", "b", "c"], "or"), "`a`, `b` or `c`");
-        assert_eq!(listed(&[], "or"), "");
+        assert_eq!(listed([], "or"), "");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use usher_core::recipe::{Described, ExitCode, Recipe, Stretch, builtin};
 
 use super::{
-    markdown::{code, listed, table},
+    markdown::{code, distinct, listed, table, wide_table, with_note},
     recipe::{after_term, ends_in, exists, hold, overrides, recognition},
 };
 
@@ -18,10 +18,14 @@ pub(super) fn overview() -> String {
         "ends in",
         "known from",
     ];
+    let rows: Vec<_> = sorted().iter().flat_map(rows).collect();
+    table(head, &rows)
+}
+
+fn sorted() -> Vec<Recipe> {
     let mut recipes = builtin().to_vec();
     recipes.sort_by(|one, other| one.name.cmp(&other.name));
-    let rows: Vec<_> = recipes.iter().flat_map(rows).collect();
-    table(head, &rows)
+    recipes
 }
 
 fn rows(recipe: &Recipe) -> Vec<[String; 7]> {
@@ -38,10 +42,11 @@ fn rows(recipe: &Recipe) -> Vec<[String; 7]> {
             versions.to_string(),
             match recipe.ends_by_itself {
                 true => "nothing: it ends by itself".to_owned(),
-                false => joined(steps.iter().map(|step| {
-                    let only = if step.when.is_empty() { "" } else { " (if)" };
-                    format!("{}{only}", act(step))
-                })),
+                false => {
+                    let note = |step: &Described<'_>| if step.when.is_empty() { "" } else { "if" };
+                    let steps = steps.iter().map(|step| with_note(act(step), note(step)));
+                    steps.collect::<Vec<_>>().join(", ")
+                }
             },
             same(steps.iter().map(|step| step.step.code.to_string())),
             same(
@@ -49,7 +54,7 @@ fn rows(recipe: &Recipe) -> Vec<[String; 7]> {
                     .iter()
                     .map(|step| ends_in(step.step.takes.by_default())),
             ),
-            listed_once(steps.iter().map(known_from)),
+            distinct(steps.iter().map(known_from)).join("; "),
         ]);
     }
     rows
@@ -60,14 +65,7 @@ fn act(step: &Described<'_>) -> String {
 }
 
 fn act_where(step: &Described<'_>) -> String {
-    match exists(step).as_str() {
-        "" => act(step),
-        only => format!("{} ({only})", act(step)),
-    }
-}
-
-fn joined(texts: impl Iterator<Item = String>) -> String {
-    texts.collect::<Vec<_>>().join(", ")
+    with_note(act(step), &exists(step))
 }
 
 /// All texts, or one text if all are equal.
@@ -79,17 +77,6 @@ fn same(texts: impl Iterator<Item = String>) -> String {
         [one] => one.clone(),
         _ => all,
     }
-}
-
-/// The distinct texts, in their order.
-fn listed_once(texts: impl Iterator<Item = String>) -> String {
-    let mut once: Vec<String> = Vec::new();
-    for text in texts {
-        if !once.contains(&text) {
-            once.push(text);
-        }
-    }
-    once.join("; ")
 }
 
 /// The source of the effects of a step.
@@ -111,9 +98,7 @@ fn known_from_figures(step: &Described<'_>) -> String {
 }
 
 pub(super) fn each() -> String {
-    let mut recipes = builtin().to_vec();
-    recipes.sort_by(|one, other| one.name.cmp(&other.name));
-    recipes.iter().map(section).collect()
+    sorted().iter().map(section).collect()
 }
 
 fn section(recipe: &Recipe) -> String {
@@ -131,17 +116,13 @@ fn section(recipe: &Recipe) -> String {
         blocks.push(steps(recipe).trim_end().to_owned());
     }
     let mut facts = Vec::new();
-    if let Some(question) = &recipe.version {
-        facts.push(format!(
-            "Version, if the tag does not have it: {}, at {} of the response.",
-            code(&format!(
-                "GET :{}{}",
-                question.port.default(),
-                question.path
-            )),
-            code(&question.pointer)
-        ));
-    }
+    facts.extend(recipe.version.as_ref().map(|question| {
+        let (port, path) = (question.port.default(), &question.path);
+        format!(
+            "Version, if the tag does not have it: `GET :{port}{path}`, at `{}` of the response.",
+            question.pointer
+        )
+    }));
     facts.extend(drain(recipe));
     facts.extend(after_term(recipe));
     facts.extend(hold(recipe));
@@ -168,11 +149,19 @@ fn section(recipe: &Recipe) -> String {
 }
 
 fn steps(recipe: &Recipe) -> String {
-    let mut rows = Vec::new();
+    let head = [
+        "version",
+        "step",
+        "only",
+        "exit code",
+        "ends in",
+        "known from",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for Stretch { versions, steps } in recipe.quit_by_version() {
         let mut range = versions.to_string();
         for (number, step) in (1..).zip(&steps) {
-            rows.push([
+            rows.push(vec![
                 std::mem::take(&mut range),
                 format!("{number}. {}", act(step)),
                 exists(step),
@@ -182,22 +171,11 @@ fn steps(recipe: &Recipe) -> String {
             ]);
         }
     }
-    let head = [
-        "version",
-        "step",
-        "only",
-        "exit code",
-        "ends in",
-        "known from",
-    ];
-    if rows.iter().all(|[_, _, only, ..]| only.is_empty()) {
-        fn without_only<T>([range, step, _, code, takes, known]: [T; 6]) -> [T; 5] {
-            [range, step, code, takes, known]
-        }
-        let rows: Vec<_> = rows.into_iter().map(without_only).collect();
-        return table(without_only(head), &rows);
+    const ONLY: usize = 2;
+    if rows.iter().skip(1).all(|row| row[ONLY].is_empty()) {
+        rows.iter_mut().for_each(|row| drop(row.remove(ONLY)));
     }
-    table(head, &rows)
+    wide_table(&rows[0], &rows[1..])
 }
 
 /// The advice if a step does not end with code 0.
@@ -213,11 +191,9 @@ fn advice(recipe: &Recipe) -> Vec<String> {
 fn drain(recipe: &Recipe) -> Option<String> {
     let stretches = recipe.drain_by_version();
     let range = |stretch: &Stretch<'_>| {
-        let steps: Vec<String> = stretch.steps.iter().map(act_where).collect();
-        let steps = if steps.is_empty() {
-            "none".to_owned()
-        } else {
-            listed(&steps, "or")
+        let steps = match &stretch.steps[..] {
+            [] => "none".to_owned(),
+            steps => listed(steps.iter().map(act_where), "or"),
         };
         if stretch.versions.is_limited() {
             format!("{}: {steps}", stretch.versions)
