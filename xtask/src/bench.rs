@@ -30,7 +30,7 @@ const CLUSTER: &str = "bench";
 /// Variables with the paths of the programs for the synthetic nodes, in the order of the image.
 const PROGRAM_VARIABLES: [&str; 3] = ["USHER_AGENT_BIN", "USHER_CLI_BIN", "USHER_CNI_BIN"];
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Benchmarks to run, or `report` to write docs/performance.md from earlier records [default: all]
     #[arg(value_name = "NAME")]
@@ -82,21 +82,14 @@ enum Name {
 }
 
 impl Name {
-    const ALL: [Self; 10] = [
-        Self::Quit,
-        Self::Hold,
-        Self::Cni,
-        Self::Cli,
-        Self::Scale,
-        Self::Isolation,
-        Self::Turnover,
-        Self::Start,
-        Self::Rollout,
-        Self::Cluster,
-    ];
-
     fn is_on_cluster(self) -> bool {
         matches!(self, Self::Start | Self::Rollout | Self::Cluster)
+    }
+
+    /// The benchmarks among these names that need no cluster.
+    fn synthetic(names: &[Self]) -> impl Iterator<Item = Self> {
+        let others = names.iter().copied().filter(|name| *name != Self::Report);
+        others.filter(|name| !name.is_on_cluster())
     }
 
     /// The name of the benchmark's program and record.
@@ -107,7 +100,7 @@ impl Name {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let names = match &args.names[..] {
-        [] => &Name::ALL,
+        [] => Name::value_variants(),
         names => names,
     };
     let needs_cluster = names.iter().any(|name| name.is_on_cluster());
@@ -120,15 +113,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Runs all benchmarks, continues after a failure, and writes the report.
 fn measure(args: &Args, names: &[Name]) -> Result<()> {
     let mut steps = Steps::keep_going("bench");
-    let (on_cluster, synthetic): (Vec<Name>, Vec<Name>) = names
-        .iter()
-        .filter(|name| **name != Name::Report)
-        .partition(|name| name.is_on_cluster());
-    for name in synthetic {
+    for name in Name::synthetic(names) {
         steps.run(&name.program(), || {
             on_synthetic_pods(name, args, &records())
         });
     }
+    let on_cluster = names.iter().copied().filter(|name| name.is_on_cluster());
+    let on_cluster: Vec<Name> = on_cluster.collect();
     let mut cluster_name = args.cluster.as_deref();
     if !on_cluster.is_empty() && cluster_name.is_none() {
         steps.run("a cluster with Istio and usher", || {
@@ -152,18 +143,12 @@ fn measure(args: &Args, names: &[Name]) -> Result<()> {
 /// Checks that the benchmarks without a cluster run. The report does not use their records.
 pub(crate) fn smoke() -> Result<()> {
     let args = Args {
-        names: Vec::new(),
         quick: true,
-        enforce: false,
-        keep: false,
-        cluster: None,
-        cgroups: None,
-        more: Vec::new(),
+        ..Args::default()
     };
-    Name::ALL
-        .into_iter()
-        .filter(|name| !name.is_on_cluster())
-        .try_for_each(|name| on_synthetic_pods(name, &args, &target_dir().join("bench-smoke")))
+    let records = target_dir().join("bench-smoke");
+    Name::synthetic(Name::value_variants())
+        .try_for_each(|name| on_synthetic_pods(name, &args, &records))
 }
 
 fn on_synthetic_pods(name: Name, args: &Args, records: &Path) -> Result<()> {
