@@ -13,15 +13,13 @@ mod page;
 mod recipe;
 mod recipes;
 
-use std::fs;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use usher_cluster::progress::say;
 
 use self::page::{Part, part};
 use crate::{
+    file,
     test::{reliability, vm},
-    workspace::root,
 };
 
 const PARTS: [Part; 13] = [
@@ -64,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn write() -> Result<()> {
     for (path, current, wanted) in generated()? {
         if wanted != current {
-            fs::write(root().join(&path), wanted).with_context(|| format!("write {path}"))?;
+            file::write(&path, wanted)?;
             say(&format!("{path}: written"));
         }
     }
@@ -91,7 +89,7 @@ fn generated() -> Result<Vec<(String, String, String)>> {
         .chunk_by(|one, next| one.page == next.page)
         .map(|parts| {
             let path = format!("docs/{}.md", parts[0].page);
-            let current = read(&path)?;
+            let current = file::read(&path)?;
             let wanted = page::fill(&path, &current, parts)?;
             Ok((path, current, wanted))
         })
@@ -102,10 +100,6 @@ fn generated() -> Result<Vec<(String, String, String)>> {
 #[cfg(test)]
 pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
     configuration::names()
-}
-
-fn read(path: &str) -> Result<String> {
-    fs::read_to_string(root().join(path)).with_context(|| format!("read {path}"))
 }
 
 #[cfg(test)]

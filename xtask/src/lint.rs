@@ -28,7 +28,7 @@ use crate::{
     docs,
     release::chart,
     step::Steps,
-    workspace::{cargo, root, run as run_command},
+    workspace::{cargo, files, root, run as run_command},
 };
 
 #[derive(Debug, clap::Args)]
@@ -72,12 +72,8 @@ pub(crate) fn quick_steps(steps: &mut Steps) {
 }
 
 fn go_format() -> Result<()> {
-    let listed = output(
-        Command::new("git")
-            .current_dir(root())
-            .args(["ls-files", "*.go"]),
-    )?;
-    let files: Vec<&str> = listed.lines().collect();
+    let mut files = files(root())?;
+    files.retain(|path| path.ends_with(".go"));
     if files.is_empty() {
         return Ok(());
     }

@@ -8,7 +8,6 @@ mod panel;
 mod style;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,7 +17,7 @@ use usher_cluster::{Config, programs::Sidecars, progress::say};
 
 use self::panel::Run;
 use crate::{
-    cluster, supervisor,
+    cluster, file, supervisor,
     workspace::{cargo, root, run as run_command, shown, target_dir},
 };
 
@@ -66,7 +65,7 @@ fn series(data: &Path) -> PathBuf {
 }
 
 fn test(cluster: &str, data: &Path) -> Result<()> {
-    fs::create_dir_all(data).with_context(|| format!("create {}", data.display()))?;
+    file::create_folder(data)?;
     let mut test = cargo([
         "test",
         "--package",
@@ -91,9 +90,7 @@ fn draw(data: &Path) -> Result<()> {
     }
     let run = Run::parse(&read(&series(data))?)?;
     let folder = root().join(PANEL_FOLDER);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
+    file::renew_folder(&folder)?;
     for panel in run.over_time() {
         write(&folder.join(file_name(&panel.title)), &panel.draw(&run)?)?;
     }
@@ -101,14 +98,11 @@ fn draw(data: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("read {}, which a run leaves", path.display()))
+    file::read(path).context("a run leaves this file")
 }
 
 fn write(path: &Path, svg: &str) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    }
-    fs::write(path, svg).with_context(|| format!("write {}", path.display()))?;
+    file::write(path, svg)?;
     say(&format!("{}: written", shown(path)));
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use usher_cluster::programs;
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node, NodeDep, Package};
+use usher_cluster::{programs, progress::output};
 
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -24,6 +25,42 @@ pub(crate) fn target_dir() -> PathBuf {
 pub(crate) fn shown(path: &Path) -> String {
     let path = path.strip_prefix(root()).unwrap_or(path);
     path.display().to_string()
+}
+
+/// Every file that git tracks or would add, relative to `top`.
+pub(crate) fn files(top: &Path) -> Result<Vec<String>> {
+    let listed = output(
+        Command::new("git")
+            .current_dir(top)
+            .args(["ls-files", "-z"])
+            .args(["--cached", "--others", "--exclude-standard"]),
+    )
+    .context("list the files of the repository")?;
+    let files = listed.split_terminator('\0').map(str::to_owned);
+    // The deletion of a file may not be committed yet.
+    Ok(files.filter(|path| top.join(path).is_file()).collect())
+}
+
+/// The packages that cargo resolved.
+pub(crate) fn metadata() -> Result<Metadata> {
+    MetadataCommand::new()
+        .current_dir(root())
+        .other_options(["--locked".to_owned()])
+        .exec()
+        .context("read the packages from cargo")
+}
+
+/// The packages that a package needs, without those for its tests and its build.
+pub(crate) fn dependencies<'a>(
+    metadata: &'a Metadata,
+    node: &'a Node,
+) -> impl Iterator<Item = &'a Package> {
+    let is_normal = |dependency: &&NodeDep| {
+        let mut kinds = dependency.dep_kinds.iter();
+        kinds.any(|info| info.kind == DependencyKind::Normal)
+    };
+    let normal = node.deps.iter().filter(is_normal);
+    normal.map(|dependency| &metadata[&dependency.pkg])
 }
 
 /// cargo at the top of the repository.

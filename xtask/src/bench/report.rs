@@ -9,17 +9,17 @@ mod number;
 mod section;
 mod setting;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use usher_cluster::progress::say;
 use usher_tests::record::Document;
 
 use super::records;
-use crate::workspace::{root, shown};
+use crate::{
+    file,
+    workspace::{root, shown},
+};
 
 const PAGE: &str = "performance.md";
 /// The folder of the pictures, relative to the page.
@@ -58,16 +58,12 @@ pub(super) fn write() -> Result<()> {
         records()
     };
     let folder = place.join(PICTURES);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("remove the old pictures")?;
-    }
-    fs::create_dir_all(&folder).context("make a place for the pictures")?;
+    file::renew_folder(&folder)?;
     for (name, text) in &pictures {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        file::write(folder.join(name), text)?;
     }
     let page = place.join(PAGE);
-    fs::write(&page, text).with_context(|| format!("write {}", page.display()))?;
+    file::write(&page, text)?;
     let (page, count) = (shown(&page), pictures.len());
     say(&format!("{page} and {count} pictures are written"));
     if !missing.is_empty() {
@@ -96,8 +92,7 @@ fn read(folder: &Path) -> Result<Vec<Document>> {
 }
 
 fn reason(key: &str) -> Option<String> {
-    let path = root().join(REASONS).join(format!("{key}.md"));
-    let text = fs::read_to_string(path).ok()?;
+    let text = file::read(format!("{REASONS}/{key}.md")).ok()?;
     Some(text.trim().to_owned())
 }
 

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::{markdown::table, read};
+use super::markdown::table;
+use crate::file;
 
 const PAGE: &str = "docs/performance.md";
 const HEADING: &str = "## Budgets\n";
@@ -17,7 +18,7 @@ const COMPARED: [&str; 5] = [
 
 /// usher's time, and its ratio to the alternative.
 pub(super) fn comparison() -> Result<String> {
-    let rows = rows(&read(PAGE)?)?;
+    let rows = rows(&file::read(PAGE)?)?;
     Ok(table(["what", "usher", "ratio to the alternative"], &rows))
 }
 
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn row_that_is_missing_or_has_other_columns_is_an_error() {
-        let page = read(PAGE).unwrap();
+        let page = file::read(PAGE).unwrap();
         assert_eq!(rows(&page).unwrap().len(), COMPARED.len());
         let error = |page: &str| rows(page).unwrap_err().to_string();
         assert!(error(&page.replace(COMPARED[1], "another")).contains("no row"));

@@ -3,8 +3,6 @@
 //! The fence has the kind of the example: `yaml title=config.yaml`. An example without a kind is an error, because no
 //! test could detect that it is invalid.
 
-use std::path::Path;
-
 use serde_json::Value;
 use usher_core::settings::{
     annotation::{self, Holder},
@@ -13,6 +11,7 @@ use usher_core::settings::{
 };
 
 use super::*;
+use crate::workspace::shown;
 
 const FENCE: &str = "```";
 
@@ -156,18 +155,15 @@ fn role(text: &str) -> Result<(), String> {
 /// The README and every page of docs.
 fn pages() -> Result<Vec<String>> {
     let mut pages = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(root().join("docs")).context("list docs")? {
-        let name = entry.context("list docs")?.file_name();
-        if Path::new(&name).extension().is_some_and(|end| end == "md") {
-            pages.push(format!("docs/{}", name.display()));
-        }
-    }
+    let paths = file::list("docs")?.into_iter().map(|path| shown(&path));
+    pages.extend(paths.filter(|path| path.ends_with(".md")));
     Ok(pages)
 }
 
 /// Checks that the chart has values of these names.
 fn chart_values(values: &Value) -> Result<(), String> {
-    let schema = read("deploy/chart/values.schema.json").map_err(|error| format!("{error:#}"))?;
+    let schema =
+        file::read("deploy/chart/values.schema.json").map_err(|error| format!("{error:#}"))?;
     let schema: Value = serde_json::from_str(&schema).map_err(|error| error.to_string())?;
     keys(values, &schema["properties"], "")
 }
@@ -189,15 +185,15 @@ fn keys(values: &Value, properties: &Value, path: &str) -> Result<(), String> {
 #[test]
 fn examples_are_valid() {
     for path in pages().unwrap() {
-        let invalid = invalid(&path, &read(&path).unwrap());
+        let invalid = invalid(&path, &file::read(&path).unwrap());
         assert!(invalid.is_empty(), "{}", invalid.join("\n"));
     }
 }
 
 #[test]
 fn quickstart_shows_the_example() {
-    let readme = examples(&read("README.md").unwrap());
-    let example = read("deploy/examples/job.yaml").unwrap();
+    let readme = examples(&file::read("README.md").unwrap());
+    let example = file::read("deploy/examples/job.yaml").unwrap();
     assert!(readme.iter().any(|shown| shown.text == example));
 }
 

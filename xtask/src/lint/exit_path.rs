@@ -1,11 +1,11 @@
 //! Checks that the table "Path of an exit" of ARCHITECTURE.md is short and matches the code.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::{finding::Finding, rust_file::RustFile};
-use crate::workspace::root;
+use crate::file;
 
 const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "Path of an exit";
@@ -21,7 +21,7 @@ struct Row<'a> {
 }
 
 pub(super) fn check() -> Result<Vec<Finding>> {
-    let text = fs::read_to_string(root().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
+    let text = file::read(PAGE)?;
     let Some(rows) = rows(&text) else {
         let message = format!("no heading \"{HEADING}\"");
         return Ok(vec![
@@ -30,8 +30,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     };
     let mut found = too_long(&rows);
     for row in &rows {
-        let is_defined = fs::read_to_string(root().join(row.file))
-            .is_ok_and(|text| defines(&text, row.function));
+        let is_defined = file::read(row.file).is_ok_and(|text| defines(&text, row.function));
         if !is_defined {
             let message = format!("{} has no function {}", row.file, row.function);
             found.push(Finding::error(PAGE, row.line, "exit-path", message));

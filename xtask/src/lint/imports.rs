@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +17,7 @@ use super::{
     finding::Finding,
     rust_file::{ItemPath, RustFile},
 };
-use crate::workspace::shown;
+use crate::{file, workspace::shown};
 
 /// Limit of re-exports that are followed for one name.
 const MAX_REEXPORTS: usize = 8;
@@ -46,8 +45,7 @@ impl CrateFiles {
         let folder = root.parent().context("a crate's root has no folder")?;
         let mut pending = vec![(Vec::new(), root.to_owned())];
         while let Some((name, path)) = pending.pop() {
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let text = file::read(&path)?;
             let file = RustFile::parse(&text).with_context(|| shown(&path))?;
             for child in &file.modules {
                 let name = [&name[..], std::slice::from_ref(child)].concat();
@@ -193,17 +191,15 @@ fn components<'a>(edges: &Edges<'a>) -> Vec<BTreeSet<&'a [String]>> {
         .into_iter()
         .map(|name| (name, reachable(name, edges)))
         .collect();
-    let mut found = BTreeSet::new();
-    for (name, below) in &reached {
-        if below.contains(name) {
-            let is_mutual = |other: &&&[String]| {
-                reached
-                    .get(**other)
-                    .is_some_and(|below| below.contains(name))
-            };
-            found.insert(below.iter().filter(is_mutual).copied().collect());
-        }
-    }
+    let reaches = |from: &[String], to| reached.get(from).is_some_and(|below| below.contains(to));
+    let mut found: BTreeSet<BTreeSet<&[String]>> = reached
+        .iter()
+        .map(|(name, below)| {
+            let mutual = below.iter().filter(|other| reaches(other, name));
+            mutual.copied().collect()
+        })
+        .collect();
+    found.remove(&BTreeSet::new());
     found.into_iter().collect()
 }
 

@@ -57,20 +57,10 @@ fn spans((number, text): (usize, &str)) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn is_test_name(span: &str) -> bool {
-    let is_path = span
-        .split("::")
-        .all(|part| part == ALL || is_identifier(part));
-    is_path
-        && (span.contains("::")
-            || (span.split('_').count() >= WORDS && !span.starts_with("usher_")))
-}
-
-fn is_identifier(text: &str) -> bool {
-    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-    !text.is_empty()
-        && text
-            .chars()
-            .all(|letter| is_letter(letter) || letter == '_')
+    let is_letter = |letter| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+    let is_name = |part: &str| !part.is_empty() && part.chars().all(is_letter);
+    let has_words = span.split('_').count() >= WORDS && !span.starts_with("usher_");
+    (span.contains("::") || has_words) && span.split("::").all(|part| part == ALL || is_name(part))
 }
 
 /// Whether a file has a test of this name, and its modules match those before the name.

@@ -1,15 +1,14 @@
 //! Checks dependencies between packages in the graph that cargo resolved.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use anyhow::Result;
 
 use super::finding::Finding;
-use crate::workspace::{root, shown};
+use crate::{
+    file,
+    workspace::{dependencies, metadata, shown},
+};
 
 /// A package, and the packages that it must not depend on, directly or indirectly.
 struct Arrow {
@@ -52,21 +51,13 @@ const fn arrow(package: &'static str, without: &'static str, why: &'static str) 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<Vec<Finding>> {
-    let metadata = MetadataCommand::new()
-        .current_dir(root())
-        .other_options(["--locked".to_owned()])
-        .exec()
-        .context("read the dependency graph from cargo")?;
+    let metadata = metadata()?;
     let mut graph = Graph::new();
     for node in metadata.resolve.iter().flat_map(|resolve| &resolve.nodes) {
-        let below = node.deps.iter().filter(|dependency| {
-            let mut kinds = dependency.dep_kinds.iter();
-            kinds.any(|info| info.kind == DependencyKind::Normal)
-        });
         graph
             .entry(metadata[&node.id].name.to_string())
             .or_default()
-            .extend(below.map(|dependency| metadata[&dependency.pkg].name.to_string()));
+            .extend(dependencies(&metadata, node).map(|package| package.name.to_string()));
     }
     let mut found = Vec::new();
     for arrow in &ARROWS {
@@ -75,8 +66,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
             continue;
         };
         let manifest = package.manifest_path.as_std_path();
-        let text =
-            fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
+        let text = file::read(manifest)?;
         found.extend(broken(&graph, arrow, &shown(manifest), &text));
     }
     Ok(found)

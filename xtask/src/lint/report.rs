@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
-use cargo_metadata::{MetadataCommand, Target, TargetKind};
+use anyhow::Result;
+use cargo_metadata::{Target, TargetKind};
 use usher_cluster::progress::say;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     imports::{CrateFiles, Module},
     source::Source,
 };
-use crate::workspace::root;
+use crate::workspace::metadata;
 
 /// Packages that run on nodes all the time.
 const DAEMON: [&str; 5] = [
@@ -51,20 +51,13 @@ impl Size {
 
 /// Prints the table of packages. Returns the import circles of all of them.
 pub(super) fn check() -> Result<Vec<Finding>> {
-    let metadata = MetadataCommand::new()
-        .current_dir(root())
-        .no_deps()
-        .exec()
-        .context("read the workspace's packages")?;
+    let metadata = metadata()?;
     let mut sizes = BTreeMap::new();
     let mut circles = Vec::new();
-    for package in &metadata.packages {
+    for package in metadata.workspace_packages() {
         let size: &mut Size = sizes.entry(package.name.to_string()).or_default();
-        for target in package
-            .targets
-            .iter()
-            .filter(|target| is_production(target))
-        {
+        let targets = package.targets.iter();
+        for target in targets.filter(|target| is_production(target)) {
             let files = CrateFiles::load(target.src_path.as_std_path())?;
             files.modules.values().for_each(|module| size.add(module));
             let found = files.circles();
@@ -77,9 +70,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
 }
 
 fn is_production(target: &Target) -> bool {
-    [TargetKind::Lib, TargetKind::Bin]
-        .iter()
-        .any(|kind| target.kind.contains(kind))
+    target.is_kind(TargetKind::Lib) || target.is_kind(TargetKind::Bin)
 }
 
 fn table(sizes: &BTreeMap<String, Size>) -> String {

@@ -1,9 +1,10 @@
 //! A text file as the rules read it: numbered lines; for Rust, which lines are code and which are tests.
 
-use std::{fs, path::Path, process::Command};
+use std::path::Path;
 
-use anyhow::{Context, Result};
-use usher_cluster::progress::output;
+use anyhow::Result;
+
+use crate::{file, workspace::files};
 
 /// Starts and ends code in a page.
 const FENCE: &str = "```";
@@ -98,29 +99,12 @@ impl Source {
 pub(super) fn all(top: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in files(top)? {
-        let full = top.join(&path);
-        let content = fs::read(&full).with_context(|| format!("read {}", full.display()))?;
         // A binary file has no lines to check.
-        if let Ok(text) = String::from_utf8(content) {
+        if let Ok(text) = String::from_utf8(file::read_bytes(top.join(&path))?) {
             sources.push(Source::new(&path, &text));
         }
     }
     Ok(sources)
-}
-
-fn files(top: &Path) -> Result<Vec<String>> {
-    let listed = output(
-        Command::new("git")
-            .current_dir(top)
-            .args(["ls-files", "-z"])
-            .args(["--cached", "--others", "--exclude-standard"]),
-    )
-    .context("list the files of the repository")?;
-    Ok(listed
-        .split_terminator('\0')
-        .filter(|path| top.join(path).is_file())
-        .map(str::to_owned)
-        .collect())
 }
 
 /// The number of lines before an inline module of tests; a declaration of such a module does not count.
@@ -144,6 +128,8 @@ fn is_test_path(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, process::Command};
+
     use super::*;
 
     const TEXT: &str =

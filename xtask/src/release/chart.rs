@@ -7,12 +7,10 @@ mod check;
 mod render;
 mod schema;
 
-use std::fs;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use usher_cluster::{programs, progress::say};
 
-use crate::workspace::root;
+use crate::file;
 
 const CHART: &str = "deploy/chart";
 pub(crate) const MANIFEST: &str = "deploy/manifests/usher.yaml";
@@ -29,8 +27,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return check();
     }
     let wanted = render::manifest(&programs::helm()?)?;
-    if current().ok().as_ref() != Some(&wanted) {
-        fs::write(root().join(MANIFEST), wanted).with_context(|| format!("write {MANIFEST}"))?;
+    if file::read(MANIFEST).ok().as_ref() != Some(&wanted) {
+        file::write(MANIFEST, wanted)?;
         say(&format!("{MANIFEST}: written"));
     }
     Ok(())
@@ -38,17 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 pub(crate) fn check() -> Result<()> {
     let helm = programs::helm()?;
-    if current()? != render::manifest(&helm)? {
+    if file::read(MANIFEST)? != render::manifest(&helm)? {
         bail!("{MANIFEST} differs from the chart; `cargo xtask chart` writes it");
     }
     check::all(&helm)
-}
-
-fn current() -> Result<String> {
-    fs::read_to_string(root().join(MANIFEST)).with_context(|| format!("read {MANIFEST}"))
-}
-
-fn file(name: &str) -> Result<String> {
-    let path = root().join(CHART).join(name);
-    fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }

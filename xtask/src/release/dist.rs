@@ -8,12 +8,9 @@ mod krew;
 pub(super) mod sbom;
 mod verify;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 use usher_cluster::{
     image::{self, Image, oci},
@@ -25,7 +22,10 @@ use self::{
     build::{Architecture, Programs},
 };
 use super::notices;
-use crate::workspace::{root, shown, target_dir};
+use crate::{
+    file,
+    workspace::{root, shown, target_dir},
+};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -50,10 +50,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dist = target_dir().join("dist");
-    if dist.exists() {
-        fs::remove_dir_all(&dist).with_context(|| format!("remove {}", dist.display()))?;
-    }
-    fs::create_dir_all(&dist).with_context(|| format!("create {}", dist.display()))?;
+    file::renew_folder(&dist)?;
     let architectures = args
         .arch
         .map_or(Architecture::ALL.to_vec(), |one| vec![one]);
@@ -89,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     archive::chart(&published, &dist)?;
     let sums = sums(&dist)?;
-    fs::write(dist.join("SHA256SUMS"), &sums).context("write SHA256SUMS")?;
+    file::write(dist.join("SHA256SUMS"), &sums)?;
     say(&format!(
         "In {}:\n{sums}image {name} has the digest {digest}",
         shown(&dist)
@@ -133,23 +130,18 @@ fn write_image(
 
 /// One line of `sha256sum` for each file.
 fn sums(dist: &Path) -> Result<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
-        let entry = entry.with_context(|| format!("list {}", dist.display()))?;
-        ensure!(
-            entry.file_type().is_ok_and(|kind| kind.is_file()),
-            "{} is not a file",
-            entry.path().display()
-        );
-        names.push(entry.file_name().display().to_string());
-    }
-    names.sort();
-    let line = |name: &String| Ok(format!("{}  {name}\n", image::sha256(&dist.join(name))?));
-    names.iter().map(line).collect()
+    let line = |path: &PathBuf| {
+        ensure!(path.is_file(), "{} is not a file", path.display());
+        let name = path.file_name().unwrap_or_default();
+        Ok(format!("{}  {}\n", image::sha256(path)?, name.display()))
+    };
+    file::list(dist)?.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

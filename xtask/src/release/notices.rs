@@ -1,11 +1,15 @@
 //! `THIRD-PARTY`: the licence texts of the packages in the programs, from their sources in cargo's registry.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use cargo_metadata::Package;
 
 use super::dist::sbom;
+use crate::file;
 
 /// The file's name in the archive and in the image.
 pub(crate) const NAME: &str = "THIRD-PARTY";
@@ -56,12 +60,9 @@ fn texts(package: &Package) -> Result<Vec<String>> {
         .manifest_path
         .parent()
         .context("a package's folder")?;
-    let mut paths = Vec::new();
-    collect(folder.as_std_path(), &mut paths)?;
-    paths.sort();
     let mut texts = Vec::new();
-    for path in paths {
-        let text = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    for path in files(folder.as_std_path())? {
+        let text = file::read_bytes(path)?;
         let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
         texts.push(text.trim().to_owned());
     }
@@ -76,25 +77,22 @@ fn texts(package: &Package) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Collects files with licence texts, also from a folder of licences.
-fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
-        let path = entry.context("list a package")?.path();
+/// The files with licence texts, also those in a folder of licences, sorted.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in file::list(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.to_lowercase();
         if !NAMES.iter().any(|start| name.starts_with(start)) {
             continue;
         }
         if path.is_dir() {
-            let entries =
-                fs::read_dir(&path).with_context(|| format!("list {}", path.display()))?;
-            let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-            paths.extend(files.filter(|path| path.is_file()));
+            files.extend(file::list(&path)?.into_iter().filter(|path| path.is_file()));
         } else {
-            paths.push(path);
+            files.push(path);
         }
     }
-    Ok(())
+    Ok(files)
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ mod build;
 mod outcome;
 mod session;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use usher_cluster::progress::say;
 use usher_core::base::duration;
 
 use self::{outcome::Outcome, session::Session};
-use crate::workspace::target_dir;
+use crate::{file, workspace::target_dir};
 
 pub(super) use build::has_compiler;
 
@@ -59,7 +59,7 @@ pub(super) fn build() -> Result<()> {
 
 fn folder() -> Result<PathBuf> {
     let folder = target_dir().join("fuzz");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    file::create_folder(&folder)?;
     Ok(folder)
 }
 

@@ -9,12 +9,7 @@ mod outcome;
 mod results;
 mod suite;
 
-use std::{
-    num::NonZero,
-    panic::resume_unwind,
-    thread::{self, ScopedJoinHandle},
-    time::Duration,
-};
+use std::{num::NonZero, thread, time::Duration};
 
 use anyhow::{Result, bail};
 use usher_cluster::{
@@ -27,7 +22,7 @@ use self::{
     results::Results,
     suite::{PROBE, SUITES, Suite},
 };
-use crate::docs;
+use crate::{docs, parallel};
 
 pub(crate) use results::tables;
 
@@ -80,20 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     // A guest keeps one processor busy.
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut failed = Vec::new();
-    for kernels in kernels.chunks(at_once) {
-        failed.extend(thread::scope(|scope| {
-            let guests: Vec<_> = kernels
-                .iter()
-                .map(|kernel| scope.spawn(|| run_on(kernel)))
-                .collect();
-            guests
-                .into_iter()
-                .map(ScopedJoinHandle::join)
-                .flat_map(|failed| failed.unwrap_or_else(|panic| resume_unwind(panic)))
-                .collect::<Vec<_>>()
-        }));
-    }
+    let failed = parallel::map(&kernels, at_once, run_on).concat();
     if plan.stores_results {
         say(&tables()?);
         docs::write()?;

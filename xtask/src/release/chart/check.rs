@@ -10,8 +10,8 @@ use usher_cluster::{
     progress::{output, say},
 };
 
-use super::{CHART, file};
-use crate::workspace::root;
+use super::CHART;
+use crate::{file, workspace::root};
 
 /// The entry of platforms.yaml that all others extend.
 const DEFAULT: &str = "default";
@@ -33,7 +33,7 @@ pub(super) fn all(helm: &Path) -> Result<()> {
 
 /// Checks that all versions are equal: the tag of the image is the chart's appVersion by default.
 fn versions() -> Result<()> {
-    let chart: Value = serde_saphyr::from_str(&file("Chart.yaml")?).context("read Chart.yaml")?;
+    let chart = yaml("Chart.yaml")?;
     for key in ["version", "appVersion"] {
         ensure!(
             chart[key] == VERSION,
@@ -46,8 +46,7 @@ fn versions() -> Result<()> {
 
 /// The platforms of the data, which must equal those of the schema. The default platform is the empty name.
 fn platforms() -> Result<BTreeSet<String>> {
-    let data: Value =
-        serde_saphyr::from_str(&file("files/platforms.yaml")?).context("read platforms.yaml")?;
+    let data = yaml("files/platforms.yaml")?;
     let data = data
         .as_object()
         .context("platforms.yaml is not an object")?;
@@ -68,7 +67,13 @@ fn platforms() -> Result<BTreeSet<String>> {
 }
 
 fn schema() -> Result<Value> {
-    serde_json::from_str(&file("values.schema.json")?).context("read values.schema.json")
+    yaml("values.schema.json")
+}
+
+/// A file of the chart. JSON is YAML, too.
+fn yaml(name: &str) -> Result<Value> {
+    let text = file::read(Path::new(CHART).join(name))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("read {name}"))
 }
 
 fn lint(helm: &Path, platform: &str) -> Result<()> {

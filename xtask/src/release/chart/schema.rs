@@ -7,12 +7,11 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use usher_cluster::{
     programs,
@@ -20,7 +19,10 @@ use usher_cluster::{
 };
 
 use super::CHART;
-use crate::workspace::{root, target_dir};
+use crate::{
+    file,
+    workspace::{root, target_dir},
+};
 
 /// Minor versions of Kubernetes 1 that the chart is checked for.
 const MINORS: std::ops::RangeInclusive<u32> = 29..=36;
@@ -95,13 +97,11 @@ impl Schemas {
         }
         let module = module(minor)?;
         let path = module.join("applyconfigurations/internal/internal.go");
-        let source =
-            fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let files = files(&source).with_context(|| format!("read {}", path.display()))?;
+        let files =
+            files(&file::read(&path)?).with_context(|| format!("read {}", path.display()))?;
         let unfinished = folder.with_extension("unfinished");
-        fs::create_dir_all(&unfinished).context("create the folder of schemas")?;
         for (name, schema) in files {
-            fs::write(unfinished.join(name), schema.to_string()).context("write a schema")?;
+            file::write(unfinished.join(name), schema.to_string())?;
         }
         fs::rename(&unfinished, &folder).context("rename the folder of schemas")?;
         Ok(Self(folder))
@@ -110,24 +110,17 @@ impl Schemas {
     /// Fails with kubeconform's report if an object is invalid.
     fn judge(&self, kubeconform: &Path, objects: &str) -> Result<()> {
         let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
-        let mut judge = Command::new(kubeconform)
+        let judged = self.0.join("objects.yaml");
+        file::write(&judged, objects)?;
+        let done = Command::new(kubeconform)
             .args(["-strict", "-skip", OTHERS, "-schema-location"])
             .arg(self.0.join(files))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .arg(judged)
+            .output()
             .context("start kubeconform")?;
-        let mut stdin = judge.stdin.take().context("kubeconform has no input")?;
-        stdin
-            .write_all(objects.as_bytes())
-            .context("write to kubeconform")?;
-        drop(stdin);
-        let done = judge.wait_with_output().context("wait for kubeconform")?;
-        if !done.status.success() {
-            let report = [done.stdout, done.stderr].concat();
-            bail!("{}", String::from_utf8_lossy(&report).trim());
-        }
+        let report = [done.stdout, done.stderr].concat();
+        let report = String::from_utf8_lossy(&report);
+        ensure!(done.status.success(), "{}", report.trim());
         Ok(())
     }
 }
@@ -136,8 +129,7 @@ impl Schemas {
 fn module(minor: u32) -> Result<PathBuf> {
     // A separate module, so that the tree's go.mod and go.sum stay unchanged.
     let folder = target_dir().join("chart-schemas");
-    fs::create_dir_all(&folder).context("create the folder of schemas")?;
-    fs::write(folder.join("go.mod"), "module usher.dev/schemas\n").context("write go.mod")?;
+    file::write(folder.join("go.mod"), "module usher.dev/schemas\n")?;
     let mut download = Command::new("go");
     download
         .current_dir(&folder)

@@ -13,7 +13,10 @@ use usher_cluster::{
 };
 
 use super::VERSION;
-use crate::workspace::{cargo, root, run, target_dir};
+use crate::{
+    file,
+    workspace::{cargo, root, run, target_dir},
+};
 
 /// Paths in the archive, with their contents.
 pub(super) type Extras = Vec<(PathBuf, Vec<u8>)>;
@@ -49,25 +52,18 @@ pub(super) fn programs(
 /// Manual pages and completions, which an example of the programs' package writes.
 pub(super) fn manual() -> Result<Extras> {
     let folder = target_dir().join("dist-manual");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
+    file::renew_folder(&folder)?;
     let example = ["run", "--quiet", "--locked", "--package", "usher-agent"];
     run(cargo(example)
         .args(["--example", "manual", "--"])
         .arg(&folder))?;
     let mut files = Extras::new();
     for kind in ["completions", "man"] {
-        let place = folder.join(kind);
-        for entry in fs::read_dir(&place).with_context(|| format!("list {}", place.display()))? {
-            let path = entry
-                .with_context(|| format!("list {}", place.display()))?
-                .path();
-            let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+        for path in file::list(folder.join(kind))? {
+            let content = file::read_bytes(&path)?;
             files.push((path.strip_prefix(&folder)?.to_owned(), content));
         }
     }
-    files.sort();
     Ok(files)
 }
 
@@ -110,17 +106,13 @@ impl Published<'_> {
 pub(super) fn chart(published: &Published<'_>, dist: &Path) -> Result<()> {
     let folder = target_dir().join("dist-chart");
     let sources = folder.join("usher");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    file::renew_folder(&folder)?;
     run(Command::new("cp")
         .arg("-r")
         .arg(root().join(CHART))
         .arg(&sources))?;
     let values = sources.join("values.yaml");
-    let text = fs::read_to_string(&values).context("read values.yaml")?;
-    fs::write(&values, published.apply(&text)?).context("write values.yaml")?;
+    file::write(&values, published.apply(&file::read(&values)?)?)?;
     let mut package = Command::new(programs::helm()?);
     package
         .args(["package", "--app-version", VERSION, "--version", VERSION])

@@ -2,17 +2,25 @@
 //! of the sources or the machine's linker.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
+use object::{
+    LittleEndian,
+    elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP},
+    read::elf::{FileHeader, ProgramHeader},
+};
 use usher_cluster::{
     programs::{ensure_package, ensure_target},
     progress::{run_logged, say},
 };
 
-use crate::release::{IMAGE_FEATURES, KUBECTL, PROGRAMS};
+use crate::{
+    file,
+    release::{IMAGE_FEATURES, KUBECTL, PROGRAMS},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Architecture {
@@ -23,12 +31,11 @@ pub(super) enum Architecture {
 impl Architecture {
     pub(super) const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// The name in images, the compiler's target, and the machine in the header of a program
-    /// ([elf.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/elf-em.h)).
+    /// The name in images, the compiler's target, and the machine in the header of a program.
     const fn facts(self) -> (&'static str, &'static str, u16) {
         match self {
-            Self::Amd64 => ("amd64", "x86_64-unknown-linux-musl", 62),
-            Self::Arm64 => ("arm64", "aarch64-unknown-linux-musl", 183),
+            Self::Amd64 => ("amd64", "x86_64-unknown-linux-musl", EM_X86_64),
+            Self::Arm64 => ("arm64", "aarch64-unknown-linux-musl", EM_AARCH64),
         }
     }
 
@@ -105,7 +112,7 @@ fn build(
         .env("SOURCE_DATE_EPOCH", "0")
         .env(format!("CC_{}", target.replace('-', "_")), &clang);
     let log = target_dir.join(format!("dist-{}.log", architecture.name()));
-    fs::create_dir_all(target_dir).with_context(|| format!("create {}", target_dir.display()))?;
+    file::create_folder(target_dir)?;
     say(&format!("Building the programs for {target}: some minutes"));
     run_logged(&format!("programs for {target}"), &mut cargo, &log)?;
     let folder = target_dir.join(target).join("release");
@@ -142,50 +149,29 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
 
 /// Checks that a program is for this architecture and needs no other file: no interpreter, no library.
 fn check(program: &Path, architecture: Architecture) -> Result<()> {
-    let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    let bytes = file::read_bytes(program)?;
     let shown = program.display();
-    let elf = Elf::read(&bytes).with_context(|| format!("{shown} is not a 64-bit program"))?;
-    let (_, _, machine) = architecture.facts();
+    let (machine, has_interpreter) =
+        header(&bytes).with_context(|| format!("{shown} is not a 64-bit program"))?;
+    let (_, _, wanted) = architecture.facts();
     ensure!(
-        elf.machine == machine,
-        "{shown} is for machine {}, not {machine}",
-        elf.machine
+        machine == wanted,
+        "{shown} is for machine {machine}, not {wanted}"
     );
     ensure!(
-        !elf.has_interpreter,
+        !has_interpreter,
         "{shown} is not static: it names an interpreter"
     );
     Ok(())
 }
 
-/// Fields of a program's header ([elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html)).
-#[derive(Debug, PartialEq, Eq)]
-struct Elf {
-    machine: u16,
-    has_interpreter: bool,
-}
-
-impl Elf {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        const INTERPRETER: u32 = 3;
-        // 64 bits, least significant byte first.
-        if bytes.get(..6)? != b"\x7fELF\x02\x01" {
-            return None;
-        }
-        let short = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-        let table = u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?);
-        let (length, count) = (usize::from(short(54)?), usize::from(short(56)?));
-        let mut has_interpreter = false;
-        for index in 0..count {
-            let at = usize::try_from(table).ok()?.checked_add(index * length)?;
-            let kind = bytes.get(at..at.checked_add(4)?)?;
-            has_interpreter |= u32::from_le_bytes(kind.try_into().ok()?) == INTERPRETER;
-        }
-        Some(Self {
-            machine: short(18)?,
-            has_interpreter,
-        })
-    }
+/// The machine of a program, and whether it names an interpreter.
+fn header(bytes: &[u8]) -> object::Result<(u16, bool)> {
+    let header = FileHeader64::<LittleEndian>::parse(bytes)?;
+    let endian = header.endian()?;
+    let mut segments = header.program_headers(endian, bytes)?.iter();
+    let has_interpreter = segments.any(|segment| segment.p_type(endian) == PT_INTERP);
+    Ok((header.e_machine(endian), has_interpreter))
 }
 
 #[cfg(test)]
@@ -205,13 +191,13 @@ mod tests {
 
     #[test]
     fn header_of_a_program() {
-        let own = fs::read(env::current_exe().unwrap()).unwrap();
-        let elf = Elf::read(&own).unwrap();
-        assert!(elf.has_interpreter, "tests are linked dynamically");
-        assert!([62, 183].contains(&elf.machine));
+        let own = file::read_bytes(env::current_exe().unwrap()).unwrap();
+        let (machine, has_interpreter) = header(&own).unwrap();
+        assert!(has_interpreter, "tests are linked dynamically");
+        assert!([62, 183].contains(&machine));
         for cut in [0, 5, 19, 40, 63] {
-            assert_eq!(Elf::read(&own[..cut]), None);
+            assert!(header(&own[..cut]).is_err());
         }
-        assert_eq!(Elf::read(b"#!/bin/sh\n"), None);
+        assert!(header(b"#!/bin/sh\n").is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! The manifest of `kubectl usher` for krew.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use usher_cluster::image;
 
 use super::{VERSION, build::Architecture};
-use crate::workspace::root;
+use crate::file;
 
 const MANIFEST: &str = "deploy/krew/usher.yaml";
 /// The name of the manifest among the files of a release.
@@ -19,15 +19,14 @@ pub(super) fn archive(architecture: Architecture) -> String {
 
 /// Writes the manifest of the archives in this folder.
 pub(super) fn write(dist: &Path, docs: &str, download: &str) -> Result<()> {
-    let text = fs::read_to_string(root().join(MANIFEST)).context("read the krew manifest")?;
+    let text = file::read(MANIFEST)?;
     let mut sums = Vec::new();
     for architecture in Architecture::ALL {
         let name = format!("{}.tar.gz", archive(architecture));
         let word = format!("SHA256_{}", architecture.name().to_uppercase());
         sums.push((word, image::sha256(&dist.join(name))?));
     }
-    let text = filled(&text, docs, download, &sums);
-    fs::write(dist.join(NAME), text).context("write the krew manifest")
+    file::write(dist.join(NAME), filled(&text, docs, download, &sums))
 }
 
 fn filled(text: &str, docs: &str, download: &str, sums: &[(String, String)]) -> String {
@@ -48,10 +47,11 @@ fn filled(text: &str, docs: &str, download: &str, sums: &[(String, String)]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::root;
 
     #[test]
     fn manifest_names_files_and_checksums() {
-        let text = fs::read_to_string(root().join(MANIFEST)).unwrap();
+        let text = file::read(MANIFEST).unwrap();
         let sums = Architecture::ALL.map(|architecture| {
             let name = architecture.name();
             (

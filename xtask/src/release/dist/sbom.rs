@@ -6,33 +6,31 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
 };
 
-use anyhow::{Context, Result};
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use anyhow::Result;
+use cargo_metadata::{Metadata, Package};
 use serde_json::{Value, json};
 use usher_cluster::progress::output;
 
 use super::{VERSION, build::Architecture};
 use crate::{
+    file,
     release::PROGRAMS,
-    workspace::{cargo, root},
+    workspace::{cargo, dependencies, metadata},
 };
 
 /// Name and version.
 type Id = (String, String);
 
 pub(super) fn write(path: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(&document()?).context("encode the SBOM")?;
-    fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
+    file::write_json(path, &document()?)
 }
 
 fn document() -> Result<Value> {
     let (linked, metadata) = linked()?;
-    let lock = fs::read_to_string(root().join("Cargo.lock")).context("read Cargo.lock")?;
-    let hashes = checksums(&lock);
+    let hashes = checksums(&file::read("Cargo.lock")?);
     let packages: BTreeMap<Id, &Package> = metadata
         .packages
         .iter()
@@ -55,7 +53,7 @@ fn document() -> Result<Value> {
             },
         },
         "components": components,
-        "dependencies": dependencies(&metadata, &packages),
+        "dependencies": edges(&metadata, &packages),
     }))
 }
 
@@ -65,12 +63,7 @@ fn linked() -> Result<(BTreeSet<Id>, Metadata)> {
     for architecture in Architecture::ALL {
         linked.extend(linked_for(architecture.target())?);
     }
-    let metadata = MetadataCommand::new()
-        .current_dir(root())
-        .other_options(["--locked".to_owned()])
-        .exec()
-        .context("read the packages from cargo")?;
-    Ok((linked, metadata))
+    Ok((linked, metadata()?))
 }
 
 /// The packages in the programs.
@@ -142,7 +135,7 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
 }
 
 /// The dependencies between linked packages.
-fn dependencies(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
+fn edges(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
     let is_released = |name: &str| PROGRAMS.iter().any(|(_, package)| *package == name);
     let released = packages.keys().filter(|(name, _)| is_released(name));
     let released: Vec<String> = released.map(reference).collect();
@@ -152,12 +145,8 @@ fn dependencies(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<V
         if !packages.contains_key(&id) {
             continue;
         }
-        let normal = node.deps.iter().filter(|dependency| {
-            let mut kinds = dependency.dep_kinds.iter();
-            kinds.any(|info| info.kind == DependencyKind::Normal)
-        });
-        let linked = normal
-            .map(|dependency| id_of(&metadata[&dependency.pkg]))
+        let linked = dependencies(metadata, node)
+            .map(id_of)
             .filter(|id| packages.contains_key(id))
             .map(|id| reference(&id));
         below.entry(reference(&id)).or_default().extend(linked);

@@ -1,62 +1,25 @@
 //! Checks that another build gives the same programs: from a copy of the sources in another folder, with another target
 //! directory.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{self, Command},
-};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use usher_cluster::progress::{output, say};
+use usher_cluster::progress::say;
 
 use super::build::{Architecture, Programs};
-use crate::workspace::root;
-
-/// A copy of the working tree. Removed on drop.
-struct Copy(PathBuf);
-
-impl Copy {
-    /// Copies the working tree: all files that git tracks or would add.
-    fn new() -> Result<Self> {
-        let copy = Self(env::temp_dir().join(format!("usher-dist-{}", process::id())));
-        let listed = output(
-            Command::new("git")
-                .current_dir(root())
-                .args(["ls-files", "-z"])
-                .args(["--cached", "--others", "--exclude-standard"]),
-        )?;
-        for name in listed.split_terminator('\0') {
-            let (from, to) = (root().join(name), copy.source().join(name));
-            // The file was deleted, but the deletion is not committed.
-            if !from.is_file() {
-                continue;
-            }
-            if let Some(parent) = to.parent() {
-                fs::create_dir_all(parent)
-                    .with_context(|| format!("create {}", parent.display()))?;
-            }
-            fs::copy(&from, &to).with_context(|| format!("copy to {}", to.display()))?;
-        }
-        Ok(copy)
-    }
-
-    fn source(&self) -> PathBuf {
-        self.0.join("elsewhere/source")
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        // On an error, the rest stays in a temporary folder.
-        drop(fs::remove_dir_all(&self.0));
-    }
-}
+use crate::{
+    file,
+    workspace::{files, root},
+};
 
 /// Builds again and compares.
 pub(super) fn verify(programs: &Programs, architecture: Architecture) -> Result<()> {
-    let copy = Copy::new()?;
-    let again = Programs::build(&copy.source(), &copy.0.join("target"), architecture)?;
+    let copy = tempfile::tempdir().context("create a folder for the copy")?;
+    let source = copy.path().join("elsewhere/source");
+    for name in files(root())? {
+        file::copy(root().join(&name), source.join(name))?;
+    }
+    let again = Programs::build(&source, &copy.path().join("target"), architecture)?;
     for (one, other) in programs.paths().zip(again.paths()) {
         compare(one, other)?;
     }
@@ -68,8 +31,7 @@ pub(super) fn verify(programs: &Programs, architecture: Architecture) -> Result<
 }
 
 fn compare(one: &Path, other: &Path) -> Result<()> {
-    let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
-    let (left, right) = (read(one)?, read(other)?);
+    let (left, right) = (file::read_bytes(one)?, file::read_bytes(other)?);
     let same = left
         .iter()
         .zip(&right)
@@ -87,6 +49,8 @@ fn compare(one: &Path, other: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -26,29 +26,26 @@ pub(super) struct Failure {
 
 impl Outcome {
     pub(super) fn new(target: &str, log: &str, status: ExitStatus, took: Duration) -> Self {
-        let last = |name: &str| {
-            let mut values = log.lines().filter_map(|line| number_after(line, name));
-            values.next_back().unwrap_or_default()
+        let lines = format!("\n{log}");
+        let last = |name: &str| -> u64 {
+            let numbers = lines.split(name).skip(1).filter_map(|rest| {
+                let rest = rest.trim_start();
+                rest.split(|letter: char| !letter.is_ascii_digit())
+                    .next()?
+                    .parse()
+                    .ok()
+            });
+            numbers.last().unwrap_or_default()
         };
         Self {
             target: target.to_owned(),
-            executions: last("stat::number_of_executed_units:").max(last("#")),
+            executions: last("stat::number_of_executed_units:").max(last("\n#")),
             edges: last(" cov:"),
             corpus: last(" corp:"),
             seconds: took.as_secs(),
             failure: (!status.success()).then(|| Failure::new(log, status)),
         }
     }
-}
-
-/// The number after a word of a line; `#` must be at the start.
-fn number_after(line: &str, word: &str) -> Option<u64> {
-    let rest = match word {
-        "#" => line.strip_prefix('#')?,
-        word => line.split_once(word)?.1.trim_start(),
-    };
-    let end = rest.find(|letter: char| !letter.is_ascii_digit());
-    rest[..end.unwrap_or(rest.len())].parse().ok()
 }
 
 impl Failure {

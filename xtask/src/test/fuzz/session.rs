@@ -1,19 +1,20 @@
 //! Runs of libFuzzer, one for each target.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Mutex,
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use usher_cluster::progress::say;
 
 use super::outcome::Outcome;
-use crate::workspace::{root, shown};
+use crate::{
+    file, parallel,
+    workspace::{root, shown},
+};
 
 /// The corpus from which every run starts.
 const CORPUS: &str = "tests/fuzz/corpus";
@@ -37,14 +38,9 @@ pub(super) struct Session {
 
 /// All targets, by the folders of the corpus. A test checks that each target has one.
 pub(super) fn targets() -> Result<Vec<String>> {
-    let mut names = fs::read_dir(root().join(CORPUS))
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| format!("list {CORPUS}"))?
-        .iter()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect::<Vec<_>>();
-    names.sort();
-    Ok(names)
+    let folders = file::list(CORPUS)?;
+    let names = folders.iter().filter_map(|folder| folder.file_name());
+    Ok(names.map(|name| name.display().to_string()).collect())
 }
 
 /// Time of one target in whole seconds, at least one: libFuzzer interprets 0 as no limit.
@@ -61,21 +57,8 @@ impl Session {
         share: Duration,
         jobs: usize,
     ) -> Result<Vec<Outcome>> {
-        let waiting = Mutex::new(targets.iter());
-        let next = || waiting.lock().ok()?.next();
-        let work = || {
-            std::iter::from_fn(next)
-                .map(|target| self.run_target(target, share))
-                .collect::<Result<Vec<_>>>()
-        };
-        let mut outcomes = thread::scope(|scope| {
-            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().try_fold(Vec::new(), |mut all, worker| {
-                let done = worker.join();
-                all.extend(done.map_err(|_panic| anyhow!("a target's thread panicked"))??);
-                anyhow::Ok(all)
-            })
-        })?;
+        let outcomes = parallel::map(targets, jobs, |target| self.run_target(target, share));
+        let mut outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
         outcomes.sort_by(|one, other| one.target.cmp(&other.target));
         Ok(outcomes)
     }
@@ -85,9 +68,9 @@ impl Session {
         let crashes = self.folder.join("crashes");
         let log = self.log(target);
         for folder in [&found, &crashes, &self.folder.join("log")] {
-            fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+            file::create_folder(folder)?;
         }
-        let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
         let started = Instant::now();
         let status = Command::new(&self.program)
             .env(TARGET_VARIABLE, target)
@@ -102,10 +85,10 @@ impl Session {
             .arg("-print_final_stats=1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(file)
+            .stderr(output)
             .status()
             .with_context(|| format!("run {}", self.program.display()))?;
-        let text = fs::read(&log).with_context(|| format!("read {}", log.display()))?;
+        let text = file::read_bytes(&log)?;
         let text = String::from_utf8_lossy(&text);
         let outcome = Outcome::new(target, &text, status, started.elapsed());
         say(&format!("{target}: {} executions", outcome.executions));

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::PathBuf,
 };
 
@@ -10,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::{Test, results::Results};
-use crate::workspace::root;
+use crate::{docs::markdown, file, workspace::root};
 
 const FILE: &str = "tests/faults.yaml";
 /// All tests of a module.
@@ -27,8 +26,7 @@ struct Row {
 }
 
 fn rows() -> Result<Vec<Row>> {
-    let text = fs::read_to_string(root().join(FILE)).with_context(|| format!("read {FILE}"))?;
-    serde_saphyr::from_str(&text).with_context(|| format!("parse {FILE}"))
+    serde_saphyr::from_str(&file::read(FILE)?).with_context(|| format!("parse {FILE}"))
 }
 
 /// All tests of the matrix, once each.
@@ -56,8 +54,7 @@ fn named(entry: &str) -> Result<Vec<Test>> {
     };
     let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
     let source = source(package, target, module)?;
-    let text = fs::read_to_string(&source)
-        .with_context(|| format!("{FILE}: {entry:?} is not in {}", source.display()))?;
+    let text = file::read(&source).with_context(|| format!("{FILE}: {entry:?}"))?;
     let found: Vec<Test> = functions(&text)
         .into_iter()
         .filter(|function| name == ALL || *function == name)
@@ -122,8 +119,7 @@ pub(crate) fn functions(text: &str) -> Vec<&str> {
 /// The matrix for the page: a row for each fault, with its tests by program.
 pub(crate) fn table() -> Result<String> {
     let results = Results::load()?;
-    let mut text =
-        "| fault | what happens | tests | result |\n| --- | --- | --- | --- |\n".to_owned();
+    let mut cells = Vec::new();
     for row in rows()? {
         let mut tests = Vec::new();
         for entry in &row.tests {
@@ -139,15 +135,11 @@ pub(crate) fn table() -> Result<String> {
             .iter()
             .map(|(program, paths)| format!("{program}: {}", paths.join(", ")))
             .collect();
-        text += &format!(
-            "| {} | {} | {} | {} |\n",
-            row.fault,
-            row.expected,
-            programs.join("; "),
-            results.counts(&tests)
-        );
+        let counts = results.counts(&tests);
+        cells.push([row.fault, row.expected, programs.join("; "), counts]);
     }
-    Ok(text + &format!("\nKernel of the run: {}.", results.kernel))
+    let table = markdown::table(["fault", "what happens", "tests", "result"], &cells);
+    Ok(format!("{table}\nKernel of the run: {}.", results.kernel))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The results of tests, from the output of cargo.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::Test;
-use crate::{test::verdict, workspace::root};
+use crate::{file, test::verdict};
 
 const FILE: &str = "tests/faults-results.json";
 /// Packages with test programs. Cargo prints the program but not its package, and two packages may have programs of the
@@ -51,17 +51,11 @@ fn program(line: &str) -> Option<(Option<String>, String)> {
 impl Results {
     /// The results of the last run; empty without a run.
     pub(super) fn load() -> Result<Self> {
-        let path = root().join(FILE);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
-        let text = fs::read_to_string(&path).with_context(|| format!("read {FILE}"))?;
-        serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
+        file::read_json(FILE)
     }
 
     pub(super) fn save(&self) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("encode the results")?;
-        fs::write(root().join(FILE), text + "\n").with_context(|| format!("write {FILE}"))
+        file::write_json(FILE, self)
     }
 
     /// Returns the number of results in the output.

@@ -1,8 +1,8 @@
 //! One guest: an initramfs, an emulator and its output.
 
 use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -10,15 +10,23 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use usher_cluster::programs::{Kernel, Tools};
+use usher_cluster::{
+    programs::{Kernel, Tools},
+    progress::output,
+};
 use usher_tests::wait::FACTOR_VARIABLE;
 
 use super::suite::Suite;
-use crate::workspace::{root, target_dir};
+use crate::{
+    file,
+    workspace::{root, target_dir},
+};
 
 /// Kernel modules that mount the machine's file system.
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 const INIT: &str = include_str!("init.sh");
+/// The script of busybox that packs the folder that it runs in.
+const PACK: &str = r#""$0" find . | "$0" cpio -o -H newc > ../initramfs"#;
 /// Mount points of the init script.
 const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
 /// Factor for the timeouts of tests in a guest.
@@ -35,8 +43,7 @@ pub(super) fn run(
     mut line: impl FnMut(&str),
 ) -> Result<()> {
     let folder = target_dir().join("vm").join(&kernel.release);
-    // An earlier run may have left it.
-    drop(fs::remove_dir_all(&folder));
+    file::renew_folder(&folder)?;
     let initramfs = initramfs(&folder, kernel, tools, suites)?;
     let seconds = limit.as_secs().to_string();
     let mut emulator = Command::new("timeout");
@@ -75,55 +82,21 @@ pub(super) fn run(
 fn initramfs(folder: &Path, kernel: &Kernel, tools: &Tools, suites: &[Suite]) -> Result<PathBuf> {
     let root = folder.join("root");
     for directory in DIRECTORIES {
-        fs::create_dir_all(root.join(directory)).context("make the guest's folders")?;
+        file::create_folder(root.join(directory))?;
     }
-    fs::copy(&tools.busybox, root.join("bin/busybox")).context("copy busybox")?;
+    file::copy(&tools.busybox, root.join("bin/busybox"))?;
     for (number, file) in tools.module_files(kernel, &MODULES)?.iter().enumerate() {
         let module = tools.module(file)?;
         // The guest loads them in the order of their names.
-        fs::write(root.join(format!("modules/{number:02}.ko")), module).context("copy a module")?;
+        file::write(root.join(format!("modules/{number:02}.ko")), module)?;
     }
     let init = INIT.replace("@TREE@", &kernel.tree.display().to_string());
     write_script(&root.join("init"), &init)?;
     write_script(&root.join("suites"), &script(suites))?;
-    let archive = folder.join("initramfs");
-    let mut pack = Command::new(&tools.busybox)
-        .args(["cpio", "-o", "-H", "newc"])
-        .current_dir(&root)
-        .stdin(Stdio::piped())
-        .stdout(File::create(&archive).context("create the initramfs")?)
-        .stderr(Stdio::null())
-        .spawn()
-        .context("start cpio")?;
-    let mut names = pack.stdin.take().context("no pipe to cpio")?;
-    for name in names_below(&root)? {
-        writeln!(names, "{name}").context("write the names for cpio")?;
-    }
-    drop(names);
-    ensure!(
-        pack.wait().context("wait for cpio")?.success(),
-        "cpio failed"
-    );
-    Ok(archive)
-}
-
-fn names_below(root: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut open = vec![root.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder)
-            .context("list the guest's files")?
-            .flatten()
-        {
-            let path = entry.path();
-            names.push(path.strip_prefix(root)?.display().to_string());
-            if path.is_dir() {
-                open.push(path);
-            }
-        }
-    }
-    names.sort();
-    Ok(names)
+    let mut pack = Command::new(&tools.busybox);
+    pack.args(["sh", "-c", PACK]).arg(&tools.busybox);
+    output(pack.current_dir(&root))?;
+    Ok(folder.join("initramfs"))
 }
 
 /// Runs every suite, continues after a failure, and powers off.
@@ -145,6 +118,6 @@ fn script(suites: &[Suite]) -> String {
 }
 
 fn write_script(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).context("write the guest's script")?;
+    file::write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("make it a program")
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     process::Command,
     sync::{Mutex, PoisonError},
 };
@@ -15,7 +14,7 @@ use super::{
     outcome::Outcome,
     suite::{PROBE, SUITES, probe},
 };
-use crate::{docs::markdown, workspace::root};
+use crate::{docs::markdown, file};
 
 const FILE: &str = "tests/kernels.json";
 /// The category of `usher check --pre` for the kernel.
@@ -57,20 +56,6 @@ struct Checks {
 }
 
 impl Results {
-    fn load() -> Result<Self> {
-        let path = root().join(FILE);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
-        let text = fs::read_to_string(path).with_context(|| format!("read {FILE}"))?;
-        serde_json::from_str(&text).with_context(|| format!("read {FILE}"))
-    }
-
-    fn save(&self) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("encode the results")?;
-        fs::write(root().join(FILE), text + "\n").with_context(|| format!("write {FILE}"))
-    }
-
     /// Adds the result of a suite, or replaces it.
     pub(super) fn add(&mut self, release: &str, outcome: &Outcome) -> Result<()> {
         let kernel = self.kernel(release);
@@ -181,9 +166,9 @@ impl Results {
 pub(super) fn update(change: impl FnOnce(&mut Results) -> Result<()>) -> Result<()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut results = Results::load()?;
+    let mut results = file::read_json(FILE)?;
     change(&mut results)?;
-    results.save()
+    file::write_json(FILE, &results)
 }
 
 /// The probes of the kernel in the output of `usher check -o json`, which has other lines around it.
@@ -204,7 +189,7 @@ fn version(release: &str) -> Vec<u32> {
 
 /// The tables of the documentation.
 pub(crate) fn tables() -> Result<String> {
-    Results::load().map(|results| results.tables())
+    file::read_json(FILE).map(|results: Results| results.tables())
 }
 
 #[cfg(test)]
