@@ -169,16 +169,12 @@ fn command(name: Name, cargo_options: &[&str], args: &Args, records: &Path) -> C
         .args(quick)
         .args(args.enforce.then_some("--enforce"))
         .args(&args.more);
-    let more = args.more.iter().map(String::as_str);
-    let line = quick
-        .into_iter()
-        .chain(more)
-        .fold(format!("cargo xtask bench {name}"), |line, word| {
-            format!("{line} {word}")
-        });
+    let mut line = vec!["cargo xtask bench", &name];
+    line.extend(quick);
+    line.extend(args.more.iter().map(String::as_str));
     bench
         .env(FILE_VARIABLE, records.join(format!("{name}.json")))
-        .env(COMMAND_VARIABLE, line);
+        .env(COMMAND_VARIABLE, line.join(" "));
     bench
 }
 

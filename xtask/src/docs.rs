@@ -16,32 +16,32 @@ mod recipes;
 use anyhow::{Result, ensure};
 use usher_cluster::progress::say;
 
-use self::page::{Part, part};
+use self::page::Part;
 use crate::{
     file,
     test::{reliability, vm},
 };
 
 const PARTS: [Part; 13] = [
-    part(
+    (
         "sidecars",
         "overview of recipes",
         || Ok(recipes::overview()),
     ),
-    part("sidecars", "recipes", || Ok(recipes::each())),
-    part("configuration", "annotations", || {
+    ("sidecars", "recipes", || Ok(recipes::each())),
+    ("configuration", "annotations", || {
         Ok(configuration::annotations())
     }),
-    part("configuration", "configuration keys", configuration::keys),
-    part("metrics", "metrics", || Ok(metrics::reference())),
-    part("metrics", "alerts", metrics::alerts),
-    part("metrics", "recorded", metrics::recorded),
-    part("metrics", "panels", metrics::panels),
-    part("events", "reasons", || Ok(events::reasons())),
-    part("reference-cli", "command lines", cli::reference),
-    part("reliability", "faults", reliability::table),
-    part("compatibility", "kernels", vm::tables),
-    part("comparison", "measured", measured::comparison),
+    ("configuration", "configuration keys", configuration::keys),
+    ("metrics", "metrics", || Ok(metrics::reference())),
+    ("metrics", "alerts", metrics::alerts),
+    ("metrics", "recorded", metrics::recorded),
+    ("metrics", "panels", metrics::panels),
+    ("events", "reasons", || Ok(events::reasons())),
+    ("reference-cli", "command lines", cli::reference),
+    ("reliability", "faults", reliability::table),
+    ("compatibility", "kernels", vm::tables),
+    ("comparison", "measured", measured::comparison),
 ];
 
 #[derive(Debug, clap::Args)]
@@ -86,9 +86,9 @@ pub(crate) fn check() -> Result<()> {
 /// Every page with generated parts: its path, its current text, and its text as the code generates it.
 fn generated() -> Result<Vec<(String, String, String)>> {
     PARTS
-        .chunk_by(|one, next| one.page == next.page)
+        .chunk_by(|(one, ..), (next, ..)| one == next)
         .map(|parts| {
-            let path = format!("docs/{}.md", parts[0].page);
+            let path = format!("docs/{}.md", parts[0].0);
             let current = file::read(&path)?;
             let wanted = page::fill(&path, &current, parts)?;
             Ok((path, current, wanted))

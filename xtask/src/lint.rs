@@ -15,7 +15,7 @@ mod source;
 mod text;
 mod words;
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use usher_cluster::{
@@ -112,10 +112,9 @@ fn rules() -> Result<()> {
     let mut found: Vec<Finding> = sources.iter().flat_map(of_file).collect();
     found.extend(shape::folders(&sources));
     found.extend(words::check(&sources));
-    found.extend(links::check(&sources, |path| root().join(path).exists()));
-    found.extend(named_tests::check(&sources, |path| {
-        root().join(path).exists()
-    }));
+    let exists = |path: &Path| root().join(path).exists();
+    found.extend(links::check(&sources, exists));
+    found.extend(named_tests::check(&sources, exists));
     found.extend(packages::check()?);
     found.extend(exit_path::check()?);
     found.extend(report::check()?);

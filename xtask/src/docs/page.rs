@@ -5,28 +5,13 @@ use anyhow::{Context, Result, ensure};
 const START: &str = "<!-- generated: ";
 const END: &str = "<!-- end generated -->\n";
 
-/// A generated part of a page.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    /// The name of the file in docs, without its extension.
-    pub(super) page: &'static str,
-    /// The name in the marker.
-    name: &'static str,
-    write: fn() -> Result<String>,
-}
-
-pub(super) const fn part(
-    page: &'static str,
-    name: &'static str,
-    write: fn() -> Result<String>,
-) -> Part {
-    Part { page, name, write }
-}
+/// A generated part of a page: the file in docs without its extension, the name in the marker, and the text.
+pub(super) type Part = (&'static str, &'static str, fn() -> Result<String>);
 
 /// Replaces the text between all markers by the parts that the code generates.
 pub(super) fn fill(path: &str, text: &str, parts: &[Part]) -> Result<String> {
     let mut page = text.to_owned();
-    for Part { name, write, .. } in parts {
+    for (_page, name, write) in parts {
         let start = format!("{START}{name} -->\n");
         let (before, rest) = page
             .split_once(&start)
@@ -79,8 +64,8 @@ mod tests {
     use super::*;
 
     const PARTS: [Part; 2] = [
-        part("a", "one", || Ok("1\n".to_owned())),
-        part("a", "two words", || Ok("2".to_owned())),
+        ("a", "one", || Ok("1\n".to_owned())),
+        ("a", "two words", || Ok("2".to_owned())),
     ];
 
     fn of(text: &str) -> String {

@@ -10,41 +10,28 @@ use crate::{
     workspace::{dependencies, metadata, shown},
 };
 
-/// A package, and the packages that it must not depend on, directly or indirectly.
-struct Arrow {
-    package: &'static str,
-    /// Separated by spaces.
-    without: &'static str,
-    why: &'static str,
-}
+/// A package, the packages that it must not depend on, directly or indirectly, separated by spaces, and the reason.
+type Arrow = (&'static str, &'static str, &'static str);
 
 const IO: &str = "async-io futures hyper kube libc mio nix procfs reqwest rtnetlink rustix smol socket2 tokio \
                   usher-agent usher-sys";
 const APART: &str = "the daemon and the CLI are independent";
 const ARROWS: [Arrow; 6] = [
-    arrow("usher-core", IO, "core decides and has no IO"),
-    arrow("usher-inspect", IO, "inspect formats and has no IO"),
-    arrow(
+    ("usher-core", IO, "core decides and has no IO"),
+    ("usher-inspect", IO, "inspect formats and has no IO"),
+    (
         "usher-sys",
         "k8s-openapi kube usher-agent",
         "sys knows the kernel and not Kubernetes",
     ),
-    arrow("usher-agent", "usher-cli", APART),
-    arrow("usher-cli", "usher-agent", APART),
-    arrow(
+    ("usher-agent", "usher-cli", APART),
+    ("usher-cli", "usher-agent", APART),
+    (
         "usher-cni",
         "async-io clap futures hyper k8s-openapi kube procfs smol tokio tracing-subscriber usher-agent usher-sys",
         "every pod waits for the plugin: it is small and blocks",
     ),
 ];
-
-const fn arrow(package: &'static str, without: &'static str, why: &'static str) -> Arrow {
-    Arrow {
-        package,
-        without,
-        why,
-    }
-}
 
 /// Package names, each with its dependencies. Dependencies of tests and of builds are excluded. Two versions of a
 /// package are one node, because the rules are about names.
@@ -62,7 +49,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for arrow in &ARROWS {
         let mut packages = metadata.packages.iter();
-        let Some(package) = packages.find(|package| package.name == arrow.package) else {
+        let Some(package) = packages.find(|package| package.name == arrow.0) else {
             continue;
         };
         let manifest = package.manifest_path.as_std_path();
@@ -73,19 +60,24 @@ pub(super) fn check() -> Result<Vec<Finding>> {
 }
 
 /// The forbidden dependencies, each with the path that leads to it.
-fn broken(graph: &Graph, arrow: &Arrow, manifest: &str, text: &str) -> Vec<Finding> {
+fn broken(
+    graph: &Graph,
+    &(package, without, why): &Arrow,
+    manifest: &str,
+    text: &str,
+) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut seen = BTreeSet::from([arrow.package]);
-    let mut pending = vec![vec![arrow.package]];
+    let mut seen = BTreeSet::from([package]);
+    let mut pending = vec![vec![package]];
     while let Some(path) = pending.pop() {
         for next in graph.get(path[path.len() - 1]).into_iter().flatten() {
             if !seen.insert(next) {
                 continue;
             }
             let longer = [&path[..], &[next.as_str()]].concat();
-            if arrow.without.split(' ').any(|name| name == next) {
+            if without.split(' ').any(|name| name == next) {
                 let line = line_of(text, longer[1]);
-                let message = format!("{}: {}", longer.join(" -> "), arrow.why);
+                let message = format!("{}: {why}", longer.join(" -> "));
                 found.push(Finding::error(manifest, line, "arrow", message));
             } else {
                 pending.push(longer);

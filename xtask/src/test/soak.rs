@@ -28,7 +28,7 @@ const PIPELINE_SEED: u64 = 11;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Length; the last round is completed
-    #[arg(long = "for", default_value = "2h", value_parser = duration)]
+    #[arg(long = "for", default_value = "2h", value_parser = duration::parse)]
     length: Duration,
     /// Seed of everything random [default: another one each time]
     #[arg(long)]
@@ -82,8 +82,4 @@ pub(crate) fn soak(args: &Args, skips_are_errors: bool) -> Result<()> {
         .env("USHER_SOAK_PODS", args.pods.to_string())
         .env("USHER_SOAK_DIRECTORY", target_dir().join("soak"));
     run_within(args.length + EXTRA, &soak)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }

@@ -12,24 +12,19 @@ const EVENT_LIFE: f64 = 60.0;
 
 /// The section of the page; empty without the figures.
 pub(super) fn section(documents: &[Document]) -> String {
-    let figures = [
+    let keys = [
         "fleet.rest",
         "api.watches",
         "fleet.start",
         "fleet.requests",
         "fleet.events",
         "fleet.bytes",
-    ]
-    .map(|key| of_key(documents, key).first().map(|figure| figure.value));
-    let [
-        Some(rest),
-        Some(watches),
-        Some(start),
-        Some(requests),
-        Some(events),
-        Some(bytes),
-    ] = figures
-    else {
+    ];
+    let figures = keys
+        .iter()
+        .filter_map(|key| of_key(documents, key).first().copied());
+    let values: Vec<f64> = figures.map(|figure| figure.value).collect();
+    let [rest, watches, start, requests, events, bytes] = values[..] else {
         return String::new();
     };
     let per_second = NODES / MINUTE;

@@ -1,5 +1,7 @@
 //! The machine, the versions and the runs.
 
+use std::{collections::BTreeSet, process::Command};
+
 use jiff::Timestamp;
 use usher_cluster::progress::output;
 use usher_tests::record::Document;
@@ -16,30 +18,19 @@ pub(super) const BUSY: &str = "\n**The load before some of these runs was above 
 
 pub(super) fn section(documents: &[Document]) -> String {
     let mut text = String::from("## Where and how\n\n");
-    let mut machines: Vec<String> = documents.iter().map(machine).collect();
-    machines.dedup();
-    let mut rows = vec![["usher".to_owned(), env!("CARGO_PKG_VERSION").to_owned()]];
-    let rustc = output(
-        std::process::Command::new("rustc")
-            .current_dir(root())
-            .arg("--version"),
+    let mut versions = vec![("usher".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let rustc = output(Command::new("rustc").current_dir(root()).arg("--version"));
+    versions.extend(rustc.map(|version| ("compiler".to_owned(), version.trim().to_owned())));
+    versions.extend(
+        documents
+            .iter()
+            .flat_map(|document| document.versions.clone()),
     );
-    rows.extend(
-        rustc
-            .ok()
-            .map(|version| ["compiler".to_owned(), version.trim().to_owned()]),
-    );
-    for (of, version) in documents.iter().flat_map(|document| &document.versions) {
-        let row = [of.clone(), version.clone()];
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
-    rows.extend(
-        machines
-            .into_iter()
-            .map(|machine| ["machine".to_owned(), machine]),
-    );
+    let machine = |document| ("machine".to_owned(), machine(document));
+    versions.extend(documents.iter().map(machine));
+    let mut seen = BTreeSet::new();
+    versions.retain(|version| seen.insert(version.clone()));
+    let rows: Vec<_> = versions.into_iter().map(<[String; 2]>::from).collect();
     text.push_str(&table(["of", "version"], &rows));
     text.push_str(
         "\nThe load is the average of one minute. Its highest value includes the benchmark itself.\n\n",

@@ -43,14 +43,9 @@ fn readable(rendered: &str) -> String {
         let text = line.trim_start();
         line.starts_with("# Source: ") || OF_HELM.iter().any(|start| text.starts_with(start))
     };
-    let lines = rendered.lines().filter(|line| !of_helm(line));
-    lines
-        .filter(|line| !line.trim().is_empty())
-        .fold(HEAD.to_owned(), |mut text, line| {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            text
-        })
+    let lines = rendered.lines().map(str::trim_end);
+    let lines = lines.filter(|line| !line.is_empty() && !of_helm(line));
+    lines.fold(HEAD.to_owned(), |text, line| text + line + "\n")
 }
 
 #[cfg(test)]

@@ -62,17 +62,11 @@ impl Programs {
         target_dir: &Path,
         architecture: Architecture,
     ) -> Result<Self> {
-        let [mut kubectl, of_image] = [
-            build(source, target_dir, architecture, &[KUBECTL], &[])?,
-            build(
-                source,
-                target_dir,
-                architecture,
-                &PROGRAMS,
-                &[IMAGE_FEATURES],
-            )?,
-        ];
-        let kubectl = kubectl.pop().context("cargo built no kubectl-usher")?;
+        let build = |programs: &[_], features: &[_]| {
+            build(source, target_dir, architecture, programs, features)
+        };
+        let kubectl = build(&[KUBECTL], &[])?.remove(0);
+        let of_image = build(&PROGRAMS, &[IMAGE_FEATURES])?;
         Ok(Self { of_image, kubectl })
     }
 
