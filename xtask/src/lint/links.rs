@@ -10,25 +10,21 @@ use super::{finding::Finding, source::Source};
 /// The broken links. `exists` tests a path relative to the top of the repository.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let pages = || sources.iter().filter(|source| is_page(source));
-    let anchors: BTreeMap<&str, BTreeSet<String>> = pages()
-        .map(|page| (page.path.as_str(), anchors(page)))
+    let anchors: BTreeMap<&Path, BTreeSet<String>> = pages()
+        .map(|page| (Path::new(&page.path), anchors(page)))
         .collect();
     let mut found = Vec::new();
     for page in pages() {
         for (line, target) in links(page) {
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
             let place = resolve(&page.path, path);
-            let message = if !exists(&place) {
-                format!("{target}: no such file")
-            } else if anchor.is_empty() {
-                continue;
-            } else {
-                let place = place.display().to_string();
-                match anchors.get(place.as_str()) {
-                    Some(known) if !known.contains(anchor) => format!("{target}: no such heading"),
-                    _ => continue,
-                }
+            let headings = anchors.get(&*place).filter(|_| !anchor.is_empty());
+            let missing = match headings {
+                _ if !exists(&place) => "file",
+                Some(headings) if !headings.contains(anchor) => "heading",
+                _ => continue,
             };
+            let message = format!("{target}: no such {missing}");
             found.push(Finding::error(&page.path, line, "link", message));
         }
     }

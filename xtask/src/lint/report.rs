@@ -88,18 +88,13 @@ fn table(sizes: &BTreeMap<String, Size>) -> String {
             size.circles
         )
     }));
-    let total = |belongs: &dyn Fn(&str) -> bool| -> usize {
-        sizes
-            .iter()
-            .filter(|(name, _)| belongs(name))
-            .map(|(_, size)| size.lines())
-            .sum()
-    };
+    let all: usize = sizes.values().map(Size::lines).sum();
+    let lines = |name: &&str| sizes.get(*name).map_or(0, Size::lines);
     rows.push(format!(
         "product, without tests and xtask: {} lines; the daemon ({}): {} lines",
-        total(&|name| !TOOLS.contains(&name)),
+        all - TOOLS.iter().map(lines).sum::<usize>(),
         DAEMON.join(", "),
-        total(&|name| DAEMON.contains(&name))
+        DAEMON.iter().map(lines).sum::<usize>()
     ));
     rows.join("\n")
 }

@@ -7,10 +7,15 @@ mod check;
 mod render;
 mod schema;
 
-use anyhow::{Result, bail};
-use usher_cluster::{programs, progress::say};
+use std::{path::Path, process::Command};
 
-use crate::file;
+use anyhow::{Result, bail};
+use usher_cluster::{
+    programs,
+    progress::{output, say},
+};
+
+use crate::{file, workspace::root};
 
 const CHART: &str = "deploy/chart";
 pub(crate) const MANIFEST: &str = "deploy/manifests/usher.yaml";
@@ -32,6 +37,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         say(&format!("{MANIFEST}: written"));
     }
     Ok(())
+}
+
+/// Renders the chart with more arguments.
+fn template(helm: &Path, args: &[&str]) -> Result<String> {
+    let mut template = Command::new(helm);
+    template.current_dir(root());
+    template.args(["template", "usher", CHART, "--namespace", "usher"]);
+    output(template.args(args))
 }
 
 pub(crate) fn check() -> Result<()> {

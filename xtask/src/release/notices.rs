@@ -38,19 +38,13 @@ pub(crate) fn text() -> Result<String> {
             by_text.entry(text).or_default().push(title.clone());
         }
     }
-    let mut sections: Vec<(String, String)> = by_text
+    let mut sections: Vec<String> = by_text
         .into_iter()
-        .map(|(text, titles)| (titles.join("\n=== "), text))
+        .map(|(text, titles)| format!("=== {}\n\n{text}\n\n", titles.join("\n=== ")))
         .collect();
     sections.sort();
-    let sections = sections
-        .into_iter()
-        .map(|(titles, text)| format!("=== {titles}\n\n{text}\n\n"));
     let intro = "The programs of usher contain these packages, under the licences that follow.\n\n";
-    Ok([intro.to_owned(), TOOLCHAIN.to_owned()]
-        .into_iter()
-        .chain(sections)
-        .collect())
+    Ok([intro, TOOLCHAIN, &sections.concat()].concat())
 }
 
 /// The texts of a package. A package without a file has its authors instead; other packages have the text of its

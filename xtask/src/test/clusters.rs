@@ -84,8 +84,21 @@ pub(super) fn steps(
     let mut skipped: &[&str] = if scope.all { &[] } else { &SLOW };
     for layout in layouts {
         let title = format!("cluster tests, cgroup layout {layout}");
+        // Two runs cover both versions of containerd.
+        let containerd = match layout {
+            Layout::Hybrid => Containerd::Debian,
+            Layout::V2 => Containerd::Two,
+        };
+        let skips = skipped.iter().flat_map(|name| ["--skip", name]);
+        let skips: Vec<&str> = skips.collect();
         rerun::step(steps, &title, || {
-            on_one_node(*layout, &image, skipped, scope)
+            let config = Config {
+                cgroups: Some(*layout),
+                containerd: Some(containerd),
+                sidecars: Sidecars::All,
+                ..Config::from_env(NAME)?
+            };
+            test_on(config, TARGETS[0], &image, &skips, scope)
         });
         skipped = &SAME_EVERYWHERE;
     }
@@ -94,10 +107,22 @@ pub(super) fn steps(
 
 /// Runs clusters with tests that measure no time.
 pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
-    rerun::step(steps, "two nodes", || on_two_nodes(image, scope));
+    rerun::step(steps, "two nodes", || {
+        let config = Config {
+            nodes: Some(2),
+            sidecars: Sidecars::Mesh,
+            ..Config::from_env(NAME)?
+        };
+        test_on(config, TARGETS[1], image, &[], scope)
+    });
     let old = Kubernetes::V1_32;
     rerun::step(steps, &format!("Kubernetes {old}"), || {
-        on_old_kubernetes(old, image, scope)
+        let config = Config {
+            kubernetes: Some(old),
+            containerd: Some(Containerd::Two),
+            ..Config::from_env(NAME)?
+        };
+        test_on(config, TARGETS[0], image, &OLD_KUBERNETES, scope)
     });
     if machine_has_cgroup_v1() {
         steps.run("the cluster itself", || {
@@ -117,48 +142,6 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
             false,
         );
     }
-}
-
-fn on_one_node(
-    layout: Layout,
-    image: &Path,
-    skipped: &[&str],
-    scope: Scope,
-) -> Result<Vec<String>> {
-    // Two runs cover both versions of containerd.
-    let containerd = match layout {
-        Layout::Hybrid => Containerd::Debian,
-        Layout::V2 => Containerd::Two,
-    };
-    let config = Config {
-        cgroups: Some(layout),
-        containerd: Some(containerd),
-        sidecars: Sidecars::All,
-        ..Config::from_env(NAME)?
-    };
-    let skips = skipped
-        .iter()
-        .flat_map(|name| ["--skip", name])
-        .collect::<Vec<_>>();
-    test_on(config, TARGETS[0], image, &skips, scope)
-}
-
-fn on_two_nodes(image: &Path, scope: Scope) -> Result<Vec<String>> {
-    let config = Config {
-        nodes: Some(2),
-        sidecars: Sidecars::Mesh,
-        ..Config::from_env(NAME)?
-    };
-    test_on(config, TARGETS[1], image, &[], scope)
-}
-
-fn on_old_kubernetes(kubernetes: Kubernetes, image: &Path, scope: Scope) -> Result<Vec<String>> {
-    let config = Config {
-        kubernetes: Some(kubernetes),
-        containerd: Some(Containerd::Two),
-        ..Config::from_env(NAME)?
-    };
-    test_on(config, TARGETS[0], image, &OLD_KUBERNETES, scope)
 }
 
 fn test_on(

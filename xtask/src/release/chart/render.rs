@@ -1,12 +1,10 @@
 //! Renders the chart's default objects to one file.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use anyhow::Result;
-use usher_cluster::progress::output;
 
-use super::CHART;
-use crate::workspace::root;
+use super::template;
 
 /// Differences from an installation by Helm: the Namespace is one of the objects, and the image is built from this
 /// tree.
@@ -27,14 +25,9 @@ const HEAD: &str = "\
 
 /// All objects except hooks.
 pub(super) fn manifest(helm: &Path) -> Result<String> {
-    let mut command = Command::new(helm);
-    command.current_dir(root());
-    command.args(["template", "usher", CHART, "--namespace", "usher"]);
-    command.arg("--no-hooks");
-    for value in VALUES {
-        command.args(["--set", value]);
-    }
-    Ok(readable(&output(&mut command)?))
+    let values = VALUES.iter().flat_map(|value| ["--set", value]);
+    let args: Vec<&str> = ["--no-hooks"].into_iter().chain(values).collect();
+    Ok(readable(&template(helm, &args)?))
 }
 
 /// Removes Helm's own lines and empty lines.

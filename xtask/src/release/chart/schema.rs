@@ -18,11 +18,8 @@ use usher_cluster::{
     progress::{output, say},
 };
 
-use super::CHART;
-use crate::{
-    file,
-    workspace::{root, target_dir},
-};
+use super::template;
+use crate::{file, workspace::target_dir};
 
 /// Minor versions of Kubernetes 1 that the chart is checked for.
 const MINORS: std::ops::RangeInclusive<u32> = 29..=36;
@@ -70,19 +67,15 @@ pub(super) fn check(helm: &Path, platforms: &BTreeSet<String>) -> Result<()> {
 }
 
 fn rendered(helm: &Path, minor: u32, platform: &str, values: Option<&str>) -> Result<String> {
-    let mut command = Command::new(helm);
-    command
-        .current_dir(root())
-        .args(["template", "usher", CHART, "--namespace", "usher"])
-        .args(["--kube-version", &format!("1.{minor}.0")])
-        .args(["--set", &format!("platform={platform}")])
-        .args(["--set", "image.repository=usher.test/usher-agent"]);
+    let version = format!("1.{minor}.0");
+    let platform = format!("platform={platform}");
+    let taint = format!("startupTaint.enabled={}", minor >= STARTUP_TAINT);
+    let mut args = vec!["--kube-version", &version, "--set", &platform];
+    args.extend(["--set", "image.repository=usher.test/usher-agent"]);
     if let Some(values) = values {
-        command.args(["--values", values]);
-        let has_taint = minor >= STARTUP_TAINT;
-        command.args(["--set", &format!("startupTaint.enabled={has_taint}")]);
+        args.extend(["--values", values, "--set", &taint]);
     }
-    output(&mut command)
+    template(helm, &args)
 }
 
 /// A JSON schema for each kind, in a directory.
