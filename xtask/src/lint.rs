@@ -60,14 +60,8 @@ pub(crate) fn quick_steps(steps: &mut Steps) {
     steps.run("workflows", workflows);
     steps.run("policy for dependencies", policy::check);
     steps.run("clippy", || {
-        run_command(&mut cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
+        let clippy = "clippy --workspace --all-targets -- -D warnings";
+        run_command(&mut cargo(clippy.split(' ')))
     });
 }
 
@@ -97,12 +91,8 @@ fn workflows() -> Result<()> {
 }
 
 pub(crate) fn documentation() -> Result<()> {
-    let mut doc = cargo([
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-    ]);
+    let doc = "doc --workspace --no-deps --document-private-items";
+    let mut doc = cargo(doc.split(' '));
     run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 

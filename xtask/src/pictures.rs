@@ -66,14 +66,7 @@ fn series(data: &Path) -> PathBuf {
 
 fn test(cluster: &str, data: &Path) -> Result<()> {
     file::create_folder(data)?;
-    let mut test = cargo([
-        "test",
-        "--package",
-        "usher-tests",
-        "--test",
-        "cluster",
-        "--",
-    ]);
+    let mut test = cargo("test --package usher-tests --test cluster --".split(' '));
     test.args(TESTS)
         .env(cluster::VARIABLE, cluster)
         .env(TEXTS_VARIABLE, data)

@@ -26,7 +26,7 @@ use usher_cluster::{Cluster, progress::say};
 /// The variable that marks the worker process.
 const WORKER: &str = "USHER_XTASK_WORKER";
 /// A shell adds this to the number of a signal to form an exit code.
-const BY_SIGNAL: u8 = 128;
+const BY_SIGNAL: i32 = 128;
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// The worker process. SIGTERM ends its session, because the parent of this program may have set the other signals to
@@ -149,12 +149,9 @@ fn groups(session: Pid) -> HashSet<Pid> {
 
 fn exit_code(status: ExitStatus, signal: Option<Signal>) -> ExitCode {
     let by_signal = signal.map(|signal| signal as i32).or(status.signal());
-    let code = match (by_signal, status.code()) {
-        (Some(signal), _) => u8::try_from(signal).map_or(1, |signal| BY_SIGNAL | signal),
-        (None, Some(code)) => u8::try_from(code).unwrap_or(1),
-        (None, None) => 1,
-    };
-    ExitCode::from(code)
+    let code = by_signal.map(|signal| BY_SIGNAL + signal).or(status.code());
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(1))
 }
 
 #[cfg(test)]

@@ -38,14 +38,8 @@ use crate::{
 
 /// Builds an agent that stops at the points where a test kills it. Selects the packages of [`test_command`], so that
 /// cargo builds dependencies once.
-const BOUNDARIES: [&str; 6] = [
-    "build",
-    "--workspace",
-    "--features",
-    "usher-agent/boundaries",
-    "--bin",
-    "usher-agent-boundaries",
-];
+const BOUNDARIES: &str =
+    "build --workspace --features usher-agent/boundaries --bin usher-agent-boundaries";
 /// Time limit for a run of tests: three times the longest on two idle cores.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 const SOAK: Duration = Duration::from_secs(10 * 60);
@@ -196,7 +190,7 @@ fn more_steps(steps: &mut Steps, scope: Scope, image: Option<&Path>) {
 /// The programs that tests start.
 fn build() -> Result<()> {
     run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
-    run_command(&mut cargo(BOUNDARIES))
+    run_command(&mut cargo(BOUNDARIES.split(' ')))
 }
 
 /// Selects all packages: with another selection the features differ, and cargo builds dependencies again.

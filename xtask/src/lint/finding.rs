@@ -25,13 +25,6 @@ impl Finding {
             is_error: true,
         }
     }
-
-    pub(super) fn warning(self) -> Self {
-        Self {
-            is_error: false,
-            ..self
-        }
-    }
 }
 
 impl fmt::Display for Finding {

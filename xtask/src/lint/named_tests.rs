@@ -20,7 +20,7 @@ pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<F
     let tests: Vec<(Vec<&str>, Vec<&str>)> = sources
         .iter()
         .filter(|source| source.is_rust())
-        .map(|source| (modules(&source.path), functions(source.text())))
+        .map(|source| (modules(&source.path), functions(&source.text)))
         .collect();
     let pages = || {
         sources

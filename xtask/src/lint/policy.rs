@@ -26,13 +26,10 @@ pub(super) fn check() -> Result<()> {
         format!("its lock file is outdated; cargo metadata --manifest-path {FUZZ} updates it")
     })?;
     let deny = program()?;
-    run(Command::new(deny).current_dir(root()).args([
-        "--offline",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ]))
+    let checks = "--offline check bans licenses sources";
+    run(Command::new(deny)
+        .current_dir(root())
+        .args(checks.split(' ')))
 }
 
 /// cargo-deny of this version: uses an installed one, or builds it once.

@@ -14,11 +14,9 @@ pub(super) fn length(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let message = format!("{length} lines before its tests; at most {TOO_LONG} are accepted");
-    let finding = Finding::error(&source.path, length, "length", message);
-    vec![Finding {
-        is_error: length > TOO_LONG,
-        ..finding
-    }]
+    let mut finding = Finding::error(&source.path, length, "length", message);
+    finding.is_error = length > TOO_LONG;
+    vec![finding]
 }
 
 /// Requires `foo.rs` with `foo/`, and rejects names without a meaning.

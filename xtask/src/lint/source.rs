@@ -32,7 +32,7 @@ impl<'a> Line<'a> {
 pub(super) struct Source {
     /// The path relative to the top of the repository.
     pub(super) path: String,
-    text: String,
+    pub(super) text: String,
     /// The number of the first line of the tests at the end, or of the line after the last.
     tests_from: usize,
 }
@@ -61,14 +61,6 @@ impl Source {
 
     pub(super) fn is_test_file(&self) -> bool {
         is_test_path(&self.path)
-    }
-
-    pub(super) fn contains(&self, text: &str) -> bool {
-        self.text.contains(text)
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
     }
 
     /// The lines of a page outside of code blocks.

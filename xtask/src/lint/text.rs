@@ -77,7 +77,7 @@ pub(super) fn processes(source: &Source) -> Vec<Finding> {
     let is_on_nodes = ON_NODES
         .iter()
         .any(|folder| source.path.starts_with(folder));
-    if !source.is_rust() || !is_on_nodes || source.contains(OWN_PROGRAM) {
+    if !source.is_rust() || !is_on_nodes || source.text.contains(OWN_PROGRAM) {
         return Vec::new();
     }
     let is_of_name = |before: char| before.is_alphanumeric() || before == '_';

@@ -1,9 +1,14 @@
 //! Checks of the chart: `helm lint` for every platform, the types of each version of Kubernetes, the chart's own tests,
 //! versions and platforms.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use usher_cluster::{
     programs,
@@ -33,7 +38,7 @@ pub(super) fn all(helm: &Path) -> Result<()> {
 
 /// Checks that all versions are equal: the tag of the image is the chart's appVersion by default.
 fn versions() -> Result<()> {
-    let chart = yaml("Chart.yaml")?;
+    let chart: Value = yaml("Chart.yaml")?;
     for key in ["version", "appVersion"] {
         ensure!(
             chart[key] == VERSION,
@@ -46,19 +51,11 @@ fn versions() -> Result<()> {
 
 /// The platforms of the data, which must equal those of the schema. The default platform is the empty name.
 fn platforms() -> Result<BTreeSet<String>> {
-    let data = yaml("files/platforms.yaml")?;
-    let data = data
-        .as_object()
-        .context("platforms.yaml is not an object")?;
-    let others = data.keys().filter(|name| *name != DEFAULT).cloned();
+    let data: BTreeMap<String, Value> = yaml("files/platforms.yaml")?;
+    let others = data.into_keys().filter(|name| name != DEFAULT);
     let known: BTreeSet<String> = others.chain([String::new()]).collect();
-    let schema = schema()?;
-    let valid = schema.pointer("/properties/platform/enum");
-    let valid = valid.and_then(Value::as_array).context("no platforms")?;
-    let valid: BTreeSet<String> = valid
-        .iter()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect();
+    let valid = &schema()?["properties"]["platform"]["enum"];
+    let valid = BTreeSet::deserialize(valid).context("read the platforms of the schema")?;
     ensure!(
         known == valid,
         "platforms.yaml has {known:?}, and values.schema.json has {valid:?}"
@@ -71,7 +68,7 @@ fn schema() -> Result<Value> {
 }
 
 /// A file of the chart. JSON is YAML, too.
-fn yaml(name: &str) -> Result<Value> {
+fn yaml<T: DeserializeOwned>(name: &str) -> Result<T> {
     let text = file::read(Path::new(CHART).join(name))?;
     serde_saphyr::from_str(&text).with_context(|| format!("read {name}"))
 }
