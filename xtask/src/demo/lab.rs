@@ -2,7 +2,7 @@
 //! `kubectl wait`.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     path::PathBuf,
     process::{Child, Stdio},
     thread,
@@ -17,6 +17,7 @@ use usher_cluster::Cluster;
 use super::Case;
 use crate::{
     cluster::{AGENT, AGENT_NAMESPACE},
+    file,
     workspace::target_dir,
 };
 
@@ -89,7 +90,7 @@ impl<'a> Lab<'a> {
     pub(super) fn observe(&self) -> Result<Observed> {
         self.cluster.apply(&Case::Observe.job(0))?;
         let ended = self.ended(&Case::Observe.name(0))?;
-        let decision = self.decision("would-quit", &ended.pod)?;
+        let decision = self.decision("would-quit", &ended.pod);
         let decision = decision.context("usher's log does not report the decision")?;
         let is_complete = self.wait(&Case::Observe.name(0), WATCHED).is_ok();
         ensure!(!is_complete, "the Job completed while usher observes");
@@ -117,13 +118,11 @@ impl<'a> Lab<'a> {
         let complete = self.wait(&name, LIMIT)?;
         let ended = self.ended(&name)?;
         let accepted = match case {
-            Case::Enforce => self.decision("quit-accepted", &ended.pod)?,
+            Case::Enforce => self.decision("quit-accepted", &ended.pod).ok(),
             _ => None,
         };
-        let sidecar_ended = match &ended.sidecar {
-            Some(id) => Some(poll("the sidecar's exit event", || self.exit(id))?),
-            None => None,
-        };
+        let exit = |id: &String| poll("the sidecar's exit event", || self.exit(id));
+        let sidecar_ended = ended.sidecar.as_ref().map(exit).transpose()?;
         Ok(Sample {
             accepted_ms: accepted.map(|decision| ms(ended.at, decision.at)),
             sidecar_ended_ms: sidecar_ended.map(|at| ms(ended.at, at)),
@@ -156,19 +155,18 @@ impl<'a> Lab<'a> {
     }
 
     /// The decision of this kind about the pod. The agent may log it a moment later.
-    fn decision(&self, kind: &str, pod: &str) -> Result<Option<Decision>> {
+    fn decision(&self, kind: &str, pod: &str) -> Result<Decision> {
         let pod = format!("{NAMESPACE}/{pod}");
-        let found = poll(kind, || {
+        poll(kind, || {
             let log = self
                 .cluster
                 .kubectl(&["-n", AGENT_NAMESPACE, "logs", AGENT])?;
             Ok(log.lines().find_map(|line| decision(line, kind, &pod)))
-        });
-        Ok(found.ok())
+        })
     }
 
     fn exit(&self, container: &str) -> Result<Option<Timestamp>> {
-        let events = fs::read_to_string(&self.events_file).context("read containerd's events")?;
+        let events = file::read(&self.events_file)?;
         Ok(events
             .lines()
             .find_map(|line| container_exit(line, container)))

@@ -14,11 +14,10 @@ pub(super) fn short(value: f64) -> String {
         _ => 3,
     };
     let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        let text = text.trim_end_matches('0').trim_end_matches('.');
-        return text.to_owned();
+    match digits {
+        0 => text,
+        _ => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
-    text
 }
 
 pub(super) fn with_unit(value: f64, unit: &str) -> String {

@@ -1,7 +1,7 @@
 //! One guest: an initramfs, an emulator and its output.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -91,8 +91,10 @@ fn initramfs(folder: &Path, kernel: &Kernel, tools: &Tools, suites: &[Suite]) ->
         file::write(root.join(format!("modules/{number:02}.ko")), module)?;
     }
     let init = INIT.replace("@TREE@", &kernel.tree.display().to_string());
-    write_script(&root.join("init"), &init)?;
-    write_script(&root.join("suites"), &script(suites))?;
+    file::write(root.join("init"), init)?;
+    fs::set_permissions(root.join("init"), Permissions::from_mode(0o755))
+        .context("make init a program")?;
+    file::write(root.join("suites"), script(suites))?;
     let mut pack = Command::new(&tools.busybox);
     pack.args(["sh", "-c", PACK]).arg(&tools.busybox);
     output(pack.current_dir(&root))?;
@@ -115,9 +117,4 @@ fn script(suites: &[Suite]) -> String {
     // Loop until the kernel has powered off, which another thread does.
     script.push_str("echo o > /proc/sysrq-trigger\nwhile :; do :; done\n");
     script
-}
-
-fn write_script(path: &Path, text: &str) -> Result<()> {
-    file::write(path, text)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context("make it a program")
 }

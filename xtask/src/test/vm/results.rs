@@ -1,7 +1,7 @@
 //! The results of kernels, in a file next to the tests, and the tables of the documentation.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     process::Command,
     sync::{Mutex, PoisonError},
 };
@@ -108,24 +108,17 @@ impl Results {
 
     /// The tables of capabilities and of suites, with a column for each kernel.
     pub(super) fn tables(&self) -> String {
-        let mut titles: Vec<&str> = Vec::new();
-        for probe in self.kernels.iter().flat_map(|kernel| &kernel.probes) {
-            if !titles.contains(&probe.title.as_str()) {
-                titles.push(&probe.title);
-            }
-        }
+        let probes = self.kernels.iter().flat_map(|kernel| &kernel.probes);
+        let mut titles: Vec<&str> = probes.map(|probe| probe.title.as_str()).collect();
+        let mut seen = BTreeSet::new();
+        titles.retain(|title| seen.insert(*title));
+        let cell = |Probe { outcome, saw, .. }: &Probe| match outcome.as_str() {
+            "ok" => saw.clone(),
+            _ => format!("**no**: {saw}"),
+        };
         let capabilities = self.table("capability", &titles, "not asked", |kernel| {
-            kernel
-                .probes
-                .iter()
-                .map(|probe| {
-                    let cell = match probe.outcome.as_str() {
-                        "ok" => probe.saw.clone(),
-                        _ => format!("**no**: {}", probe.saw),
-                    };
-                    (probe.title.as_str(), cell)
-                })
-                .collect()
+            let probes = kernel.probes.iter();
+            probes.map(|one| (one.title.as_str(), cell(one))).collect()
         });
         let suites = self.table("suite", &SUITES, "not run", |kernel| {
             if kernel.suites.is_empty() {
