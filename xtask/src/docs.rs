@@ -52,10 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.check {
-        return check();
-    }
-    write()
+    if args.check { check() } else { write() }
 }
 
 /// Writes the pages that differ from the code.

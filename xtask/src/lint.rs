@@ -17,7 +17,7 @@ mod words;
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use usher_cluster::{
     programs,
     progress::{output, say},
@@ -113,9 +113,10 @@ fn rules() -> Result<()> {
         say(&finding.to_string());
     }
     let broken = found.iter().filter(|finding| finding.is_error).count();
-    if broken > 0 {
-        bail!("{broken} violations of this repository's rules");
-    }
+    ensure!(
+        broken == 0,
+        "{broken} violations of this repository's rules"
+    );
     Ok(())
 }
 

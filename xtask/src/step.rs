@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use usher_cluster::progress::say;
 
 #[derive(Debug, PartialEq)]
@@ -92,9 +92,7 @@ impl Steps {
             self.task,
             self.summary()
         ));
-        if self.failed() {
-            bail!("{} failed", self.task);
-        }
+        ensure!(!self.failed(), "{} failed", self.task);
         Ok(())
     }
 

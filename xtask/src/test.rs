@@ -40,6 +40,8 @@ use crate::{
 /// cargo builds dependencies once.
 const BOUNDARIES: &str =
     "build --workspace --features usher-agent/boundaries --bin usher-agent-boundaries";
+/// The test programs on a cluster of one node and of two.
+const TARGETS: [&str; 2] = ["cluster", "nodes"];
 /// Time limit for a run of tests: three times the longest on two idle cores.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 const SOAK: Duration = Duration::from_secs(10 * 60);
@@ -82,11 +84,8 @@ pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
         skips_are_errors,
     };
     let layouts = clusters::layouts(args.layout, args.all);
-    let names = if scope.has_clusters {
-        clusters::names(scope.all)
-    } else {
-        Vec::new()
-    };
+    let names = scope.has_clusters.then(|| clusters::names(scope.all));
+    let names = names.unwrap_or_default();
     supervisor::run(&names, false, || {
         let mut steps = Steps::fail_fast("test");
         all_steps(&mut steps, scope, &layouts);
@@ -218,7 +217,7 @@ fn targets_without_cluster(metadata: &Metadata) -> Vec<String> {
     let mut names: Vec<String> = targets
         .filter(|target| target.kind.contains(&TargetKind::Test))
         .map(|target| target.name.clone())
-        .filter(|name| !clusters::TARGETS.contains(&name.as_str()))
+        .filter(|name| !TARGETS.contains(&name.as_str()))
         .collect();
     names.sort();
     names.dedup();
@@ -233,7 +232,7 @@ mod tests {
     fn tests_of_a_cluster_are_not_among_the_others() {
         let names = targets_without_cluster(&metadata().unwrap());
         assert!(names.contains(&"synthetic".to_owned()), "{names:?}");
-        for target in clusters::TARGETS {
+        for target in TARGETS {
             assert!(!names.contains(&target.to_owned()), "{names:?}");
         }
     }

@@ -3,8 +3,9 @@
 //! xtask does not depend on the agent: cargo would then build the agent before every task. An example of the agent's
 //! package prints the command lines as JSON.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Deserialize;
+use usher_cluster::progress::output;
 
 use super::markdown::{code, table, with_note};
 use crate::workspace::cargo;
@@ -41,29 +42,19 @@ struct Choice {
 
 /// Every program with its subcommands.
 pub(super) fn reference() -> Result<String> {
-    let example = ["--package", "usher-agent", "--example", "reference"];
-    let output = cargo(["run", "--quiet", "--locked"])
-        .args(example)
-        .output()
-        .context("run the example reference")?;
-    ensure!(
-        output.status.success(),
-        "the example reference: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    let programs = serde_json::from_slice(&output.stdout).context("read the command lines")?;
-    Ok(sections(programs))
+    let example = "run --quiet --locked --package usher-agent --example reference";
+    let json = output(&mut cargo(example.split(' ')))?;
+    let programs: Vec<Command> = serde_json::from_str(&json).context("read the command lines")?;
+    Ok(sections(&programs, 2))
 }
 
-fn sections(programs: Vec<Command>) -> String {
-    let mut sections = Vec::new();
-    for program in programs {
-        add_section(&program, 2, &mut sections);
-    }
-    sections.join("\n")
+fn sections(commands: &[Command], depth: usize) -> String {
+    let sections = commands.iter().map(|command| section(command, depth));
+    sections.collect::<Vec<_>>().join("\n")
 }
 
-fn add_section(command: &Command, depth: usize, sections: &mut Vec<String>) {
+/// The section of a command, with those of its subcommands.
+fn section(command: &Command, depth: usize) -> String {
     let mut text = format!("{} {}\n\n", "#".repeat(depth), command.name);
     text += &command.about.as_deref().map(paragraphs).unwrap_or_default();
     text += &format!("```text\n{}\n```\n", command.usage);
@@ -89,10 +80,10 @@ fn add_section(command: &Command, depth: usize, sections: &mut Vec<String>) {
     if let Some(after) = &command.after {
         text += &format!("\n{}\n", paragraphs(after).trim_end());
     }
-    sections.push(text);
-    for sub in &command.subcommands {
-        add_section(sub, (depth + 1).min(4), sections);
+    if !command.subcommands.is_empty() {
+        text += &format!("\n{}", sections(&command.subcommands, (depth + 1).min(4)));
     }
+    text
 }
 
 fn row(argument: &Argument) -> [String; 4] {
@@ -167,6 +158,11 @@ fn paragraphs(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn text_of(programs: &str) -> String {
+        let programs: Vec<Command> = serde_json::from_str(programs).unwrap();
+        sections(&programs, 2)
+    }
+
     #[test]
     fn sections_of_programs() {
         let programs = r#"[{"name": "usher", "about": "Looks", "after": null, "usage": "usher <COMMAND>",
@@ -182,7 +178,7 @@ mod tests {
             ### usher conns\n\nConnections of a pod.\n\nWith &lt;who>.\n\n```sh\nusher conns a\n```\n\n```text\nusher conns <POD>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
             | `POD` | | | The pod |\n| `--all` | | | All \\| more |\n\nExits with 0.\n";
-        assert_eq!(sections(serde_json::from_str(programs).unwrap()), expected);
+        assert_eq!(text_of(programs), expected);
     }
 
     #[test]
@@ -191,7 +187,7 @@ mod tests {
             "arguments": [
                 {"long": "leave", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "Go", "values": []},
                 {"long": "proc", "short": null, "value": "DIR", "defaults": [], "variable": null, "isGlobal": true, "help": "Where", "values": []}]}]"#;
-        let text = sections(serde_json::from_str(programs).unwrap());
+        let text = text_of(programs);
         let (own, shared) = text.split_once("\nOf the node:\n").unwrap();
         assert!(own.ends_with("| `--leave` | | | Go |\n"), "{text}");
         assert!(shared.ends_with("| `--proc DIR` | | | Where |\n"), "{text}");

@@ -9,7 +9,7 @@ mod schema;
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use usher_cluster::{
     programs,
     progress::{output, say},
@@ -49,8 +49,9 @@ fn template(helm: &Path, args: &[&str]) -> Result<String> {
 
 pub(crate) fn check() -> Result<()> {
     let helm = programs::helm()?;
-    if file::read(MANIFEST)? != render::manifest(&helm)? {
-        bail!("{MANIFEST} differs from the chart; `cargo xtask chart` writes it");
-    }
+    ensure!(
+        file::read(MANIFEST)? == render::manifest(&helm)?,
+        "{MANIFEST} differs from the chart; `cargo xtask chart` writes it"
+    );
     check::all(&helm)
 }

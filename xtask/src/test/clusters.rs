@@ -11,12 +11,10 @@ use usher_cluster::{
     programs::{Containerd, Kubernetes, Sidecars},
 };
 
-use super::{LIMIT, Scope, background::Background, rerun, test_command};
+use super::{LIMIT, Scope, TARGETS, background::Background, rerun, test_command};
 use crate::{cluster, step::Steps, supervisor, workspace::run_within};
 
 const NAME: &str = "test";
-/// The test programs for one node and for two.
-pub(super) const TARGETS: [&str; 2] = ["cluster", "nodes"];
 /// Tests of features that differ in an old Kubernetes: the chart's permissions, the kubelet's certificate, and the list
 /// of pods.
 const OLD_KUBERNETES: [&str; 3] = ["chart::install::", "chart::own_certificate::", "kubectl::"];

@@ -9,11 +9,11 @@ mod session;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use usher_cluster::progress::say;
 use usher_core::base::duration;
 
-use self::{outcome::Outcome, session::Session};
+use self::session::Session;
 use crate::{file, workspace::target_dir};
 
 pub(super) use build::has_compiler;
@@ -78,16 +78,11 @@ fn fuzz(seed: Option<u32>, targets: &[String], length: Duration, jobs: usize) ->
     ));
     let outcomes = session.run(targets, share, jobs)?;
     say(&format!("\n{}", outcome::table(&outcomes)));
-    let failed: Vec<&Outcome> = outcomes
-        .iter()
-        .filter(|outcome| outcome.failure.is_some())
-        .collect();
-    for outcome in &failed {
+    let mut failed = Vec::new();
+    for outcome in outcomes.iter().filter(|one| one.failure.is_some()) {
         say(&session.failure(outcome));
+        failed.push(outcome.target.as_str());
     }
-    if !failed.is_empty() {
-        let names: Vec<&str> = failed.iter().map(|one| one.target.as_str()).collect();
-        bail!("{} failed", names.join(", "));
-    }
+    ensure!(failed.is_empty(), "{} failed", failed.join(", "));
     Ok(())
 }

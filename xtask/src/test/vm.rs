@@ -11,7 +11,7 @@ mod suite;
 
 use std::{num::NonZero, thread, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use usher_cluster::{
     programs::{Kernel, Tools, kernel, tools},
     progress::say,
@@ -80,9 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         say(&tables()?);
         docs::write()?;
     }
-    if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
-    }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 

@@ -16,10 +16,8 @@ const BUDGETS: &str = include_str!("budgets.list");
 pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<String>) -> String {
     let mut text = String::from("## Budgets\n\n");
     let (mut rows, mut reasons) = (Vec::new(), String::new());
-    for (key, about) in BUDGETS.lines().filter_map(|line| line.split_once(" | ")) {
-        if key.starts_with('#') {
-            continue;
-        }
+    let lines = BUDGETS.lines().filter(|line| !line.starts_with('#'));
+    for (key, about) in lines.filter_map(|line| line.split_once(" | ")) {
         let figures = of_key(documents, key);
         rows.push(row(about, &figures));
         let kept = figures.iter().all(|figure| figure.is_kept() == Some(true));

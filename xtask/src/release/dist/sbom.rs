@@ -136,9 +136,8 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
 
 /// The dependencies between linked packages.
 fn edges(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
-    let is_released = |name: &str| PROGRAMS.iter().any(|(_, package)| *package == name);
-    let released = packages.keys().filter(|(name, _)| is_released(name));
-    let released: Vec<String> = released.map(reference).collect();
+    let released =
+        PROGRAMS.map(|(_, package)| reference(&(package.to_owned(), VERSION.to_owned())));
     let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for node in metadata.resolve.iter().flat_map(|resolve| &resolve.nodes) {
         let id = id_of(&metadata[&node.id]);

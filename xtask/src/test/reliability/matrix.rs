@@ -9,13 +9,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::{Test, results::Results};
-use crate::{docs::markdown, file, workspace::root};
+use crate::{docs::markdown, file, test::TARGETS, workspace::root};
 
 const FILE: &str = "tests/faults.yaml";
 /// All tests of a module.
 pub(crate) const ALL: &str = "*";
-/// Test programs that need a cluster.
-const CLUSTER: [&str; 2] = ["cluster", "nodes"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +39,7 @@ pub(super) fn tests() -> Result<Vec<Test>> {
 pub(super) fn targets_without_cluster(tests: &[Test]) -> BTreeSet<(String, String)> {
     tests
         .iter()
-        .filter(|test| !CLUSTER.contains(&test.target.as_str()))
+        .filter(|test| !TARGETS.contains(&test.target.as_str()))
         .map(|test| (test.package.clone(), test.target.clone()))
         .collect()
 }
@@ -77,17 +75,12 @@ fn named(entry: &str) -> Result<Vec<Test>> {
 
 /// The file of a module.
 fn source(package: &str, target: &str, module: &str) -> Result<PathBuf> {
-    let folder = match package {
-        "usher-tests" => "tests",
-        "usher-agent" => "agent",
-        "usher-cli" => "agent/cli",
-        "usher-client" => "agent/client",
-        "usher-core" => "agent/core",
-        "usher-inspect" => "agent/inspect",
-        "usher-sys" => "agent/sys",
-        other => bail!("{FILE}: unknown package {other}"),
+    let folder = match package.strip_prefix("usher-") {
+        Some("tests") => root().join("tests"),
+        Some("agent") => root().join("agent"),
+        Some(other) => root().join("agent").join(other),
+        None => bail!("{FILE}: unknown package {package}"),
     };
-    let folder = root().join(folder);
     let below = match target {
         "lib" => folder.join("src"),
         target => folder.join("tests").join(target),

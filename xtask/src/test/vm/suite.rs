@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use cargo_metadata::{Message, TargetKind};
+use usher_cluster::progress::output;
 
 use crate::{
     test,
@@ -67,12 +68,10 @@ pub(super) fn probe() -> Vec<String> {
 
 /// The test programs by the names of their suites; the library of sys is `sys`.
 fn programs() -> Result<BTreeMap<String, PathBuf>> {
-    let built = cargo(["test", "--workspace", "--no-run", "--message-format=json"])
-        .output()
-        .context("build the tests")?;
-    ensure!(built.status.success(), "build the tests: {}", built.status);
+    let build = "test --workspace --no-run --message-format=json";
+    let built = output(&mut cargo(build.split(' ')))?;
     let mut programs = BTreeMap::new();
-    for message in Message::parse_stream(built.stdout.as_slice()) {
+    for message in Message::parse_stream(built.as_bytes()) {
         let Message::CompilerArtifact(artifact) = message.context("read cargo's output")? else {
             continue;
         };
