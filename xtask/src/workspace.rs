@@ -18,7 +18,8 @@ pub(crate) fn root() -> &'static Path {
 }
 
 pub(crate) fn target_dir() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    // The commands of cargo run at the top.
+    root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// A path for messages: from the top of the repository, if it is there.
