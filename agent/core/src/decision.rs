@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 pub use self::operator_request::{OperatorRequest, Requester, Verb};
 pub(crate) use self::reason::omitted_ports_text;
 use crate::{
-    base::id::PodUid,
+    base::{duration, id::PodUid},
     hold::{Failed, NotHeld, Opened, Tally},
     linger,
     pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
@@ -21,7 +21,7 @@ use crate::{
         ExitCode, Version,
         step::{Request, Step},
     },
-    settings::overrides::InvalidAnnotation,
+    settings::{annotation, overrides::InvalidAnnotation},
     start::{self, Start, Why},
     worker::Trouble,
 };
@@ -219,60 +219,70 @@ pub enum Kind {
     OperatorRequest(OperatorRequest),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotApplicable {
+    #[error(
+        "no recipe recognizes a sidecar in the pod; annotation {} can name one",
+        annotation::SIDECARS
+    )]
     NoSidecar,
-    /// All its sidecars are native ones, which the kubelet ends.
-    NativeOnly {
-        names: Vec<String>,
-    },
+    #[error(
+        "the pod's sidecars are native ones, which the kubelet ends: {}",
+        .names.join(", ")
+    )]
+    NativeOnly { names: Vec<String> },
+    #[error("the pod has sidecars only, and no app that could end")]
     NoApp,
-    /// This app container restarts whatever its exit code.
-    NeverFinishes {
-        container: String,
-    },
+    #[error("app container {container} restarts whatever its exit code")]
+    NeverFinishes { container: String },
+    #[error("the configuration excludes the pod's namespace")]
     ExcludedNamespace,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WaitReason {
-    /// The kubelet does not list the pod yet.
+    #[error("the kubelet does not list the pod yet")]
     Unlisted,
-    /// The API server has not returned the Namespace yet, with its annotations and labels.
+    #[error("the API server has not returned the pod's Namespace yet")]
     NamespaceUnknown,
-    /// An app container has not started, or is starting.
-    NotStarted {
-        container: String,
-    },
-    Runs {
-        container: String,
-    },
-    /// An app container ended and restarts.
+    #[error("app container {container} has not started yet")]
+    NotStarted { container: String },
+    #[error("app container {container} runs")]
+    Runs { container: String },
+    #[error("app container {container} ended {}", restarts(*.code))]
     ComesBack {
         container: String,
         /// Its exit code, where it is known.
         code: Option<i32>,
     },
-    /// The exit code decides whether the container restarts, and is not known yet.
-    CodeUnknown {
-        container: String,
-    },
-    /// An app container restarts because the rule of another container restarts the whole pod.
-    WholePodRestarts {
-        container: String,
-    },
-    /// The exit may be the kubelet's answer to a failed probe, after which it starts the container again.
-    ProbeMayHaveFailed {
-        container: String,
-    },
-    /// usher did not observe a run of the container, and the kubelet has not reported its result.
-    StatusUnknown {
-        container: String,
-    },
-    /// The delay that an annotation requests.
-    QuitDelay {
-        delay: Duration,
-    },
+    #[error(
+        "container {container} ended; whether it restarts depends on its exit code, which usher requests from the \
+         kubelet"
+    )]
+    CodeUnknown { container: String },
+    /// By the rule of another container.
+    #[error("app container {container} restarts, because a rule restarts the whole pod")]
+    WholePodRestarts { container: String },
+    #[error(
+        "container {container} ended, and the kubelet has not reported whether it restarts it after a failed probe"
+    )]
+    ProbeMayHaveFailed { container: String },
+    /// usher did not observe a run of the container.
+    #[error(
+        "the kernel did not show container {container}, and the kubelet has not reported its status yet"
+    )]
+    StatusUnknown { container: String },
+    #[error("{} requests a wait of {}", annotation::QUIT_DELAY, duration::setting(*.delay))]
+    QuitDelay { delay: Duration },
+}
+
+fn restarts(code: Option<i32>) -> String {
+    match code {
+        None => "and restarts".to_owned(),
+        Some(code) => {
+            format!("with exit code {code} and restarts, by its restart policy or rules")
+        }
+    }
 }
 
 /// Why no step is left.
@@ -298,13 +308,16 @@ pub enum GaveUp {
 }
 
 /// Why usher does not act on a finished pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// By the pod's annotation, its Namespace or the configuration.
+    #[error(
+        "the pod opted out: {} is \"false\" on the pod or its Namespace, or by the configuration",
+        annotation::QUIT
+    )]
     OptedOut,
-    /// The pod is being deleted: the kubelet terminates it.
+    #[error("the pod is being deleted, and the kubelet terminates it")]
     Deleting,
-    /// The kubelet terminates the whole pod.
+    #[error("the kubelet terminates the whole pod ({reason})")]
     Terminal {
         /// `Evicted`, `DeadlineExceeded`, or its phase.
         reason: String,
@@ -312,25 +325,28 @@ pub enum SkipReason {
 }
 
 /// Why usher leaves a sidecar of a deleted pod to the kubelet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftToKubelet {
-    /// By the pod's annotation, its Namespace or the configuration.
+    #[error("{}", SkipReason::OptedOut)]
     OptedOut,
-    /// The pod's loopback is the node's.
+    #[error("the pod uses hostNetwork, so a request could reach another process of the node")]
     HostNetwork,
-    /// Under this policy the exit codes of sidecars count for the pod's phase.
+    #[error("under restartPolicy {policy} the exit code of a sidecar counts for the pod's phase")]
     RestartPolicy { policy: RestartPolicy },
-    /// The exit codes of this container decide what is restarted.
+    #[error("container {container} has restart rules, which depend on exit codes")]
     RestartRules { container: String },
-    /// A log shipper sends what it has collected.
+    #[error("a log shipper sends what it has collected")]
     Flushes,
-    /// The container may be the pod's workload.
+    #[error(
+        "its arguments do not show that it is a sidecar; a gateway may serve connections until it ends"
+    )]
     MayBeGateway,
-    /// No step is known that ends the sidecar after SIGTERM.
+    #[error("no request is known that ends it after SIGTERM")]
     NoStep,
     /// The recipe's steps do not work with these settings of the container.
+    #[error("no request ends it sooner after SIGTERM ({why})")]
     StepExcluded { why: String },
-    /// Every step was tried.
+    #[error("every step was tried and it still runs")]
     StillRuns,
 }
 

@@ -19,7 +19,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::listeners::PROBE_GRACE;
-use crate::hold::ruleset::{Queue, Ruleset, Then};
+use crate::{
+    hold::ruleset::{Queue, Ruleset, Then},
+    settings::annotation,
+};
 
 /// Limit of the held ports of a pod.
 pub const MAX_HELD_PORTS: usize = 64;
@@ -101,33 +104,50 @@ impl Remains {
 }
 
 /// Why no connection of a pod is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeld {
-    /// By the Node's annotation.
+    #[error("the mode of hold on this node is off")]
     Off,
-    /// The node's kernel lacks a feature.
+    #[error("the node's kernel cannot hold connections: {lacks}")]
     Kernel { lacks: String },
-    /// The configuration excludes its namespace.
+    #[error("the configuration excludes the pod's namespace")]
     ExcludedNamespace,
-    /// The pod uses the node's network namespace.
+    #[error("the pod uses the host's network namespace")]
     HostNetwork,
-    /// Its sidecars are native ones, which are ready before the apps start.
+    #[error(
+        "the pod's sidecars are native ones, which are ready before the apps start: {}",
+        .names.join(", ")
+    )]
     NativeOnly { names: Vec<String> },
-    /// No recipe recognises any of its containers.
+    #[error(
+        "no recipe recognizes a sidecar in the pod; annotation {} can declare the ports of one",
+        annotation::HOLD_PORTS
+    )]
     NoSidecar,
-    /// No app connects to its sidecars.
+    #[error(
+        "no recipe knows a port of the pod's sidecars that apps connect to; annotation {} can declare some",
+        annotation::HOLD_PORTS
+    )]
     NoHeldPort,
-    /// Its sidecars have more ports than usher holds of a pod.
+    #[error(
+        "the pod's sidecars have {ports} ports, and usher holds at most {MAX_HELD_PORTS} ports of a pod; annotation {} \
+         can declare some",
+        annotation::HOLD_PORTS
+    )]
     TooManyPorts { ports: usize },
-    /// All its containers are sidecars.
+    #[error("the pod has sidecars only, and no app that could connect")]
     NoApp,
-    /// By the pod's annotation, its Namespace or the configuration.
+    #[error(
+        "the pod opted out: {} is \"false\" on the pod or its Namespace, or by the configuration",
+        annotation::HOLD
+    )]
     OptedOut,
-    /// It is being deleted, or its apps have ended.
+    #[error("the pod is being deleted, or its apps have ended")]
     Ending,
-    /// Its apps started before usher inspected it, and it has no table of an earlier agent.
+    /// There is no table of an earlier agent either.
+    #[error("the pod's apps had started before usher")]
     Late,
-    /// Its apps had started before its Namespace could be read.
+    #[error("the pod's apps had started before its Namespace could be read")]
     NamespaceReadLate,
 }
 
@@ -140,38 +160,50 @@ pub enum NotHeld {
     Eq,
     Serialize,
     Deserialize,
+    thiserror::Error,
     strum::IntoStaticStr,
     strum::VariantNames,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Opened {
+    #[error("the sidecar is ready")]
     Ready,
-    /// The sidecar has listened on its captured port for some seconds, and its readiness probe has not succeeded.
+    #[error(
+        "the sidecar listens, but its readiness probe has not succeeded within 2 s: connections are released"
+    )]
     ProbeFailed,
+    #[error(
+        "the sidecar is not ready at the deadline: connections are released and may be refused"
+    )]
     Deadline,
-    /// A sidecar ended and does not restart.
+    #[error("the sidecar ended and does not restart")]
     SidecarEnded,
-    /// It is being deleted, or its apps have ended.
+    #[error("the pod is being deleted, or its apps have ended")]
     #[serde(rename = "pod-ending")]
     #[strum(serialize = "pod-ending")]
     Ending,
-    /// A hold is no longer wanted: mode, annotation or configuration changed.
+    #[error("mode, annotations or configuration no longer request the hold")]
     NotWanted,
-    /// An init container runs, which its sidecars wait for.
+    #[error("an init container runs, which the sidecar waits for")]
     InitContainer,
+    #[error("an operator released it")]
     #[serde(rename = "operator")]
     #[strum(serialize = "operator")]
     ByOperator,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The texts are errors of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
-    /// No connection can be held: the kernel's error.
+    #[error("connections cannot be held and may be refused: {0}")]
     Arm(String),
     /// The process that held the connections ended, which releases them.
+    #[error("the hold ended unexpectedly; connections are released and may be refused")]
     Gate,
-    /// The ports cannot be released: the kernel's error.
+    #[error(
+        "connections cannot be released, and wait until the kernel releases them at the deadline: {0}"
+    )]
     Open(String),
 }
 

@@ -18,7 +18,7 @@ mod result;
 pub(crate) mod review;
 pub(crate) mod state;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 pub(crate) use self::policy::{limit, longest};
 pub use self::{
@@ -61,92 +61,61 @@ pub enum StopResult {
 }
 
 /// Why a stop signal no longer waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames,
+)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Released {
-    /// No app of the pod runs.
+    #[error("no app of the pod runs")]
     AppsEnded,
+    #[error("the sidecar ended by itself")]
     SidecarEnded,
-    /// The kubelet does not delete the pod: it restarts the sidecar, or evicts the pod.
+    /// The kubelet restarts the sidecar, or evicts the pod.
+    #[error("the pod is not being deleted")]
     NotDeleted,
-    /// The kubelet no longer lists the pod: its deletion was forced.
+    /// Its deletion was forced.
+    #[error("the kubelet no longer lists the pod")]
     Unlisted,
-    /// The kubelet did not confirm in time that it deletes the pod.
+    #[error("the kubelet did not confirm that the pod is being deleted")]
     Unconfirmed,
-    /// The rest of the grace period is the sidecar's.
+    #[error("the rest of the pod's grace period is for the sidecar; an app still runs")]
     Deadline,
-    /// The limit that the annotation sets has passed.
+    /// The limit that the annotation sets.
+    #[error("its limit has passed; an app still runs")]
     Limit,
-    /// The mode, the annotations or the pod changed.
+    #[error("the mode, annotations or the pod changed")]
     NotWanted,
+    #[error("an operator released it")]
     #[strum(serialize = "operator")]
     ByOperator,
+    #[error("the process that held it ended")]
     HolderEnded,
-    /// No client has sent anything to the app for a while.
+    #[error("clients have sent nothing for {}", duration::setting(SILENCE))]
     Quiet,
-    /// The traffic of the app cannot be measured, and the least time has passed.
+    #[error(
+        "its least time of {least} has passed, and its traffic cannot be measured: {0}",
+        least = duration::setting(FLOOR)
+    )]
     Floor(Unmeasured),
 }
 
 /// Why the traffic of an app is not measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unmeasured {
     /// Its sockets are among those of the node.
+    #[error("the pod uses hostNetwork")]
     HostNetwork,
-    /// No TCP port of the pod can be reached by clients; usher does not measure UDP.
+    /// usher does not measure UDP.
+    #[error("the pod listens at no TCP port for clients")]
     NoListener,
-    /// The worker could not read the sockets.
+    #[error("its sockets could not be read")]
     Failed,
-}
-
-impl fmt::Display for Unmeasured {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::HostNetwork => "the pod uses hostNetwork",
-            Self::NoListener => "the pod listens at no TCP port for clients",
-            Self::Failed => "its sockets could not be read",
-        })
-    }
 }
 
 impl Released {
     /// Label for metrics.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
-    }
-}
-
-impl fmt::Display for Released {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::AppsEnded => "no app of the pod runs",
-            Self::SidecarEnded => "the sidecar ended by itself",
-            Self::NotDeleted => "the pod is not being deleted",
-            Self::Unlisted => "the kubelet no longer lists the pod",
-            Self::Unconfirmed => "the kubelet did not confirm that the pod is being deleted",
-            Self::Deadline => {
-                "the rest of the pod's grace period is for the sidecar; an app still runs"
-            }
-            Self::Limit => "its limit has passed; an app still runs",
-            Self::NotWanted => "the mode, annotations or the pod changed",
-            Self::ByOperator => "an operator released it",
-            Self::HolderEnded => "the process that held it ended",
-            Self::Quiet => {
-                return write!(
-                    out,
-                    "clients have sent nothing for {}",
-                    duration::setting(SILENCE)
-                );
-            }
-            Self::Floor(why) => {
-                return write!(
-                    out,
-                    "its least time of {} has passed, and its traffic cannot be measured: {why}",
-                    duration::setting(FLOOR)
-                );
-            }
-        };
-        out.write_str(text)
     }
 }
 

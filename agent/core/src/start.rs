@@ -10,7 +10,7 @@ mod message;
 pub(crate) mod probe_limit;
 pub(crate) mod state;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 pub use self::{
     denials::Denials,
@@ -30,7 +30,8 @@ pub struct Start {
 }
 
 /// A probe of the kubelet that fails while the start waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its {} lets the kubelet end it {kills_after:?} after its start", .kind.as_str())]
 pub struct Probed {
     pub kind: ProbeKind,
     /// How soon after the container's start the kubelet may end it because of this probe.
@@ -61,15 +62,21 @@ pub enum StartResult {
 }
 
 /// Why a start no longer waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames,
+)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Why {
     /// The connections of its pod were released.
+    #[error("{0}")]
     Opened(Opened),
-    /// Its own limit has passed, before its probes fail.
+    #[error(
+        "its limit has passed: it starts before its probes fail, and its connections stay held"
+    )]
     Limit,
-    /// The holder ended, which releases every start.
+    #[error("the process that held it ended: it starts, and its connections stay held")]
     HolderEnded,
+    #[error("the container ended while its start was held")]
     ContainerEnded,
 }
 
@@ -84,43 +91,18 @@ impl Why {
 }
 
 /// Why a start is not held although the pod requests it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeld {
-    Node {
-        lacks: String,
-    },
+    #[error("the node cannot: {lacks}")]
+    Node { lacks: String },
     /// An obstacle in this container.
-    Container {
-        reason: String,
-    },
-    /// The kernel denied an exec in the container, because it could not open the program for the holder.
-    Denied {
-        reason: String,
-    },
+    #[error("{reason}")]
+    Container { reason: String },
+    #[error(
+        "its exec failed with EPERM, because the kernel could not open the program for usher ({reason})"
+    )]
+    Denied { reason: String },
     /// A probe of the kubelet would end the container too soon.
+    #[error("{0}")]
     Probe(Probed),
-}
-
-impl fmt::Display for Probed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, kills_after) = (self.kind.as_str(), self.kills_after);
-        write!(
-            formatter,
-            "its {kind} lets the kubelet end it {kills_after:?} after its start"
-        )
-    }
-}
-
-impl fmt::Display for NotHeld {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node { lacks } => write!(formatter, "the node cannot: {lacks}"),
-            Self::Container { reason } => formatter.write_str(reason),
-            Self::Denied { reason } => write!(
-                formatter,
-                "its exec failed with EPERM, because the kernel could not open the program for usher ({reason})"
-            ),
-            Self::Probe(probe) => probe.fmt(formatter),
-        }
-    }
 }

@@ -7,31 +7,21 @@
 pub mod message;
 pub mod quarantine;
 
-use std::fmt;
-
 /// The most expressions of rules that may be evaluated for one packet of a pod: 3 ms of the kernel's time. A request has
 /// about ten packets.
 pub const MAX_EVALUATIONS: u64 = 100_000;
 
 /// Why a pod is quarantined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
-    /// A job in its network namespace did not return in time.
+    #[error("a system call in the pod's network namespace did not return in time")]
     Stuck,
-    /// Its packet filter evaluates more than [`MAX_EVALUATIONS`] expressions for one packet.
+    #[error(
+        "the packet filter in the pod's network namespace may evaluate more than {MAX_EVALUATIONS} expressions for one \
+         packet"
+    )]
     CostlyRules,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stuck => formatter
-                .write_str("a system call in the pod's network namespace did not return in time"),
-            Self::CostlyRules => write!(
-                formatter,
-                "the packet filter in the pod's network namespace may evaluate more than {MAX_EVALUATIONS} expressions for one packet"
-            ),
-        }
-    }
 }

@@ -19,7 +19,8 @@ pub enum Verb {
 }
 
 /// The peer of the admin socket that sent a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("uid {uid}, pid {pid}")]
 pub struct Requester {
     pub uid: u32,
     /// The process in the agent's pid namespace; 0 where it is not visible there.
@@ -38,12 +39,6 @@ impl Verb {
     /// The subcommand of the command line.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
-    }
-}
-
-impl fmt::Display for Requester {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "uid {}, pid {}", self.uid, self.pid)
     }
 }
 

@@ -7,13 +7,7 @@ mod start;
 use std::fmt;
 
 pub(crate) use self::hold::omitted_ports_text;
-use crate::{
-    base::duration,
-    decision::{Kind, NotApplicable, WaitReason},
-    linger,
-    recipe::ExitCode,
-    settings::annotation,
-};
+use crate::{base::duration, decision::Kind, linger, recipe::ExitCode, settings::annotation};
 
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,7 +90,10 @@ impl fmt::Display for Kind {
                 "observe mode: no action; the pod is being deleted and its last app container ended, and enforce \
                  would try {step} first (recipe {recipe})"
             ),
-            Self::LeftToKubelet(why) => why.fmt(out),
+            Self::LeftToKubelet(why) => write!(
+                out,
+                "the pod is being deleted, and the kubelet ends the sidecar: {why}"
+            ),
             Self::InvalidAnnotation(invalid) => write!(
                 out,
                 "{} {} has the invalid value {:?}, expected {}; it is ignored",
@@ -214,80 +211,6 @@ impl fmt::Display for Kind {
                 write!(out, "its stop signal cannot be held: {reason}")
             }
             Self::OperatorRequest(request) => request.fmt(out),
-        }
-    }
-}
-
-impl fmt::Display for NotApplicable {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSidecar => write!(
-                out,
-                "no recipe recognizes a sidecar in the pod; annotation {} can name one",
-                annotation::SIDECARS
-            ),
-            Self::NativeOnly { names } => write!(
-                out,
-                "the pod's sidecars are native ones, which the kubelet ends: {}",
-                names.join(", ")
-            ),
-            Self::NoApp => out.write_str("the pod has sidecars only, and no app that could end"),
-            Self::NeverFinishes { container } => write!(
-                out,
-                "app container {container} restarts whatever its exit code"
-            ),
-            Self::ExcludedNamespace => {
-                out.write_str("the configuration excludes the pod's namespace")
-            }
-        }
-    }
-}
-
-impl fmt::Display for WaitReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unlisted => out.write_str("the kubelet does not list the pod yet"),
-            Self::NamespaceUnknown => {
-                out.write_str("the API server has not returned the pod's Namespace yet")
-            }
-            Self::NotStarted { container } => {
-                write!(out, "app container {container} has not started yet")
-            }
-            Self::Runs { container } => write!(out, "app container {container} runs"),
-            Self::ComesBack {
-                container,
-                code: None,
-            } => write!(out, "app container {container} ended and restarts"),
-            Self::ComesBack {
-                container,
-                code: Some(code),
-            } => write!(
-                out,
-                "app container {container} ended with exit code {code} and restarts, by its restart policy or rules"
-            ),
-            Self::CodeUnknown { container } => write!(
-                out,
-                "container {container} ended; whether it restarts depends on its exit code, which usher requests from \
-                 the kubelet"
-            ),
-            Self::WholePodRestarts { container } => write!(
-                out,
-                "app container {container} restarts, because a rule restarts the whole pod"
-            ),
-            Self::ProbeMayHaveFailed { container } => write!(
-                out,
-                "container {container} ended, and the kubelet has not reported whether it restarts it after a failed probe"
-            ),
-            Self::StatusUnknown { container } => write!(
-                out,
-                "the kernel did not show container {container}, and the kubelet has not reported its status yet"
-            ),
-            Self::QuitDelay { delay } => write!(
-                out,
-                "{} requests a wait of {}",
-                annotation::QUIT_DELAY,
-                duration::setting(*delay)
-            ),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a sidecar lingers, and for how long at most.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use super::reserve;
 use crate::{
@@ -12,37 +12,22 @@ use crate::{
     settings::overrides::LingerKind,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoLinger {
+    #[error("no annotation requests it")]
     NotRequested,
+    #[error("the configuration excludes the pod's namespace")]
     ExcludedNamespace,
+    #[error("the pod has no app container")]
     NoApp,
-    /// Its recipe: it needs its stop signal at once.
+    #[error("its recipe: it needs its stop signal at once")]
     Recipe,
-    /// The grace period leaves no time.
-    Grace {
-        grace: Duration,
-        reserve: Duration,
-    },
-}
-
-impl fmt::Display for NoLinger {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotRequested => out.write_str("no annotation requests it"),
-            Self::ExcludedNamespace => {
-                out.write_str("the configuration excludes the pod's namespace")
-            }
-            Self::NoApp => out.write_str("the pod has no app container"),
-            Self::Recipe => out.write_str("its recipe: it needs its stop signal at once"),
-            Self::Grace { grace, reserve } => write!(
-                out,
-                "the pod's grace period of {} leaves no time, because the container needs {} after its stop signal",
-                setting(*grace),
-                setting(*reserve)
-            ),
-        }
-    }
+    #[error(
+        "the pod's grace period of {} leaves no time, because the container needs {} after its stop signal",
+        setting(*.grace),
+        setting(*.reserve)
+    )]
+    Grace { grace: Duration, reserve: Duration },
 }
 
 /// How long the stop signal of a sidecar may be held at most.

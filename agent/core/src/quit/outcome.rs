@@ -10,28 +10,35 @@
     Eq,
     serde::Serialize,
     serde::Deserialize,
+    thiserror::Error,
     strum::IntoStaticStr,
     strum::VariantNames,
 )]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Outcome {
     /// The sidecar replied with a status of 2xx.
+    #[error("was accepted")]
     Accepted,
     /// The connection was closed after the request and before a complete reply, which Istio 1.31 sometimes does while
     /// it exits.
+    #[error("was sent and got no reply")]
     NoReply,
-    /// The sidecar replied with another status.
+    #[error("was answered with status {0}")]
     Rejected(u16),
     /// No process listens: the port is not open yet, or is closed again.
+    #[error("found no listener")]
     Refused,
     /// No complete reply within the timeout of the attempt.
+    #[error("timed out")]
     TimedOut,
+    #[error("was delivered")]
     Signalled,
     /// The process had ended, or its pid belongs to another process.
+    #[error("found the process gone")]
     Gone,
-    /// The container has no process of that name.
+    #[error("found no such process in the container")]
     NoProcess,
-    /// The attempt could not be made.
+    #[error("could not be tried: {0}")]
     Failed(String),
 }
 

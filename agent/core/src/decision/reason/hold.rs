@@ -5,95 +5,9 @@ use std::{fmt, time::Duration};
 use super::start;
 use crate::{
     base::duration::{elapsed, setting},
-    hold::{Failed, MAX_HELD_PORTS, NotHeld, Opened, Tally},
-    settings::annotation,
+    hold::{MAX_HELD_PORTS, Opened, Tally},
     start::Start,
 };
-
-impl fmt::Display for NotHeld {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => out.write_str("the mode of hold on this node is off"),
-            Self::Kernel { lacks } => {
-                write!(out, "the node's kernel cannot hold connections: {lacks}")
-            }
-            Self::ExcludedNamespace => {
-                out.write_str("the configuration excludes the pod's namespace")
-            }
-            Self::HostNetwork => out.write_str("the pod uses the host's network namespace"),
-            Self::NativeOnly { names } => write!(
-                out,
-                "the pod's sidecars are native ones, which are ready before the apps start: {}",
-                names.join(", ")
-            ),
-            Self::NoSidecar => write!(
-                out,
-                "no recipe recognizes a sidecar in the pod; annotation {} can declare the ports of one",
-                annotation::HOLD_PORTS
-            ),
-            Self::NoHeldPort => write!(
-                out,
-                "no recipe knows a port of the pod's sidecars that apps connect to; annotation {} can declare some",
-                annotation::HOLD_PORTS
-            ),
-            Self::TooManyPorts { ports } => write!(
-                out,
-                "the pod's sidecars have {ports} ports, and usher holds at most {MAX_HELD_PORTS} ports of a pod; annotation {} can declare some",
-                annotation::HOLD_PORTS
-            ),
-            Self::NoApp => {
-                out.write_str("the pod has sidecars only, and no app that could connect")
-            }
-            Self::OptedOut => write!(
-                out,
-                "the pod opted out: {} is \"false\" on the pod or its Namespace, or by the configuration",
-                annotation::HOLD
-            ),
-            Self::Late => out.write_str("the pod's apps had started before usher"),
-            Self::NamespaceReadLate => {
-                out.write_str("the pod's apps had started before its Namespace could be read")
-            }
-            Self::Ending => out.write_str("the pod is being deleted, or its apps have ended"),
-        }
-    }
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Arm(error) => write!(
-                out,
-                "connections cannot be held and may be refused: {error}"
-            ),
-            Self::Gate => out.write_str(
-                "the hold ended unexpectedly; connections are released and may be refused",
-            ),
-            Self::Open(error) => write!(
-                out,
-                "connections cannot be released, and wait until the kernel releases them at the deadline: {error}"
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Opened {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Ready => "the sidecar is ready",
-            Self::ProbeFailed => {
-                "the sidecar listens, but its readiness probe has not succeeded within 2 s: connections are released"
-            }
-            Self::Deadline => {
-                "the sidecar is not ready at the deadline: connections are released and may be refused"
-            }
-            Self::SidecarEnded => "the sidecar ended and does not restart",
-            Self::Ending => "the pod is being deleted, or its apps have ended",
-            Self::NotWanted => "mode, annotations or configuration no longer request the hold",
-            Self::InitContainer => "an init container runs, which the sidecar waits for",
-            Self::ByOperator => "an operator released it",
-        })
-    }
-}
 
 pub(super) fn armed(
     out: &mut fmt::Formatter<'_>,

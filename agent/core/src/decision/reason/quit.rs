@@ -2,12 +2,7 @@
 
 use std::fmt;
 
-use crate::{
-    decision::{GaveUp, LeftToKubelet, SkipReason},
-    quit::outcome::Outcome,
-    recipe::ExitCode,
-    settings::annotation,
-};
+use crate::{decision::GaveUp, quit::outcome::Outcome, recipe::ExitCode, settings::annotation};
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,68 +66,6 @@ fn remedy(advice: &str) -> &str {
     match advice {
         "" => "let it end with exit code 0",
         advice => advice,
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OptedOut => write!(
-                out,
-                "the pod opted out: {} is \"false\" on the pod or its Namespace, or by the configuration",
-                annotation::QUIT
-            ),
-            Self::Deleting => {
-                out.write_str("the pod is being deleted, and the kubelet terminates it")
-            }
-            Self::Terminal { reason } => {
-                write!(out, "the kubelet terminates the whole pod ({reason})")
-            }
-        }
-    }
-}
-
-impl fmt::Display for LeftToKubelet {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("the pod is being deleted, and the kubelet ends the sidecar: ")?;
-        match self {
-            Self::OptedOut => SkipReason::OptedOut.fmt(out),
-            Self::HostNetwork => out.write_str(
-                "the pod uses hostNetwork, so a request could reach another process of the node",
-            ),
-            Self::RestartPolicy { policy } => write!(
-                out,
-                "under restartPolicy {policy} the exit code of a sidecar counts for the pod's phase"
-            ),
-            Self::RestartRules { container } => {
-                write!(out, "container {container} has restart rules, which depend on exit codes")
-            }
-            Self::Flushes => out.write_str("a log shipper sends what it has collected"),
-            Self::MayBeGateway => out.write_str(
-                "its arguments do not show that it is a sidecar; a gateway may serve connections until it ends",
-            ),
-            Self::NoStep => out.write_str("no request is known that ends it after SIGTERM"),
-            Self::StepExcluded { why } => {
-                write!(out, "no request ends it sooner after SIGTERM ({why})")
-            }
-            Self::StillRuns => out.write_str("every step was tried and it still runs"),
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accepted => out.write_str("was accepted"),
-            Self::NoReply => out.write_str("was sent and got no reply"),
-            Self::Rejected(status) => write!(out, "was answered with status {status}"),
-            Self::Refused => out.write_str("found no listener"),
-            Self::TimedOut => out.write_str("timed out"),
-            Self::Signalled => out.write_str("was delivered"),
-            Self::Gone => out.write_str("found the process gone"),
-            Self::NoProcess => out.write_str("found no such process in the container"),
-            Self::Failed(error) => write!(out, "could not be tried: {error}"),
-        }
     }
 }
 

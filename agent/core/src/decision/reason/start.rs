@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     base::duration::setting,
-    start::{Probed, Start, Why},
+    start::{Probed, Start},
 };
 
 /// The name of an app that is held at its start, with its own limit where it has one.
@@ -38,19 +38,4 @@ fn limit_reason(start: &Start) -> Option<String> {
         kind.as_str(),
         setting(kills_after)
     ))
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Opened(why) => why.fmt(out),
-            Self::Limit => out.write_str(
-                "its limit has passed: it starts before its probes fail, and its connections stay held",
-            ),
-            Self::HolderEnded => out.write_str(
-                "the process that held it ended: it starts, and its connections stay held",
-            ),
-            Self::ContainerEnded => out.write_str("the container ended while its start was held"),
-        }
-    }
 }
