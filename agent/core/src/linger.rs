@@ -9,7 +9,6 @@ mod command;
 mod drain;
 mod late;
 mod observe;
-mod order;
 mod policy;
 pub mod pre_stop;
 mod report;

@@ -133,6 +133,11 @@ impl Plan {
         !self.sidecars.iter().any(|sidecar| sidecar.name == name) && !self.ends_by_itself(name)
     }
 
+    pub(crate) fn apps<'pod>(&self, pod: &'pod Pod) -> impl Iterator<Item = &'pod Container> {
+        let containers = pod.containers.iter();
+        containers.filter(|container| self.is_app(&container.name))
+    }
+
     /// Whether a regular container exits once the others have ended.
     pub fn ends_by_itself(&self, name: &str) -> bool {
         self.self_ending
@@ -158,8 +163,7 @@ impl Plan {
                 },
             });
         }
-        let mut apps = pod.containers.iter();
-        if !apps.any(|container| self.is_app(&container.name)) {
+        if self.apps(pod).next().is_none() {
             return Some(NotHeld::NoApp);
         }
         (self.tuning.hold == HoldKind::No).then_some(NotHeld::OptedOut)
@@ -177,11 +181,7 @@ impl Plan {
                 },
             });
         }
-        let mut apps = pod
-            .containers
-            .iter()
-            .filter(|container| self.is_app(&container.name))
-            .peekable();
+        let mut apps = self.apps(pod).peekable();
         if apps.peek().is_none() {
             return Some(NotApplicable::NoApp);
         }

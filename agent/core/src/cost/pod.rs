@@ -95,8 +95,8 @@ impl PodCost {
 
     /// Queries the kubelet when a sidecar has ended and an app runs: the pod may be in deletion.
     pub(crate) fn query(&mut self, view: &PodView, runs: &Runs, poll: &mut KubeletPoll) {
-        let mut apps = view.spec.containers.iter();
-        let has_app = apps.any(|app| view.plan.is_app(&app.name) && runs.is_living(&app.name));
+        let mut apps = view.plan.apps(&view.spec);
+        let has_app = apps.any(|app| runs.is_living(&app.name));
         if view.spec.deleting || !is_counted(view) || !has_app {
             return;
         }

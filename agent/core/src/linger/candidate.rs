@@ -37,22 +37,19 @@ pub(super) fn candidates(view: &PodView) -> impl Iterator<Item = Candidate<'_>> 
         setting: linger_limit,
         reserve: reserve::of(&view.plan, sidecar, view.spec.grace),
     });
-    let names = view.spec.containers.iter().map(|one| one.name.as_str());
     let pre_stop_time = match view.plan.tuning.pre_stop {
         Some(PreStop::For(time)) => Some(time),
         Some(PreStop::Auto) | None => None,
     };
     let reserve = pre_stop::reserve(&view.spec, &view.plan);
-    let apps = names
-        .filter(|name| view.plan.is_app(name))
-        .map(move |name| Candidate {
-            name,
-            is_app: true,
-            is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
-            limit: pre_stop::limit(&view.spec, &view.plan),
-            setting: pre_stop_time,
-            reserve,
-        });
+    let apps = view.plan.apps(&view.spec).map(move |app| Candidate {
+        name: &app.name,
+        is_app: true,
+        is_auto: view.plan.tuning.pre_stop == Some(PreStop::Auto),
+        limit: pre_stop::limit(&view.spec, &view.plan),
+        setting: pre_stop_time,
+        reserve,
+    });
     sidecars
         .chain(apps)
         .filter(|candidate| candidate.limit != Err(NoLinger::NotRequested))
@@ -69,10 +66,10 @@ pub(super) fn observed(view: &PodView) -> impl Iterator<Item = Candidate<'_>> {
         .iter()
         .filter(move |sidecar| lingers && longest(spec, &view.plan, sidecar).is_ok());
     let sidecars = sidecars.map(|sidecar| (&*sidecar.name, false));
-    let names = spec.containers.iter().map(|one| one.name.as_str());
-    let apps = names
-        .filter(move |name| !is_excluded && !spec.host_network && view.plan.is_app(name))
-        .map(|name| (name, true));
+    let apps = view.plan.apps(spec);
+    let apps = apps
+        .filter(move |_| !is_excluded && !spec.host_network)
+        .map(|app| (&*app.name, true));
     sidecars.chain(apps).map(|(name, is_app)| Candidate {
         name,
         is_app,

@@ -50,7 +50,7 @@ impl LingerReview<'_> {
         lingers: &Lingers,
     ) -> Option<Action> {
         let request = lingers.drains.get(id)?.clone();
-        let (id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
+        let run = self.runs.get(id)?;
         let kind = match outcome {
             Outcome::Accepted => Kind::LingerDrained { request },
             outcome => Kind::LingerDrainFailed { request, outcome },
@@ -64,8 +64,7 @@ impl LingerReview<'_> {
         view: &'view PodView,
         id: &ContainerId,
     ) -> Option<&'view Sidecar> {
-        let (id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
-        let name = self.runs.name_of(id, run)?;
+        let name = self.name(id)?;
         let mut sidecars = view.plan.sidecars.iter();
         sidecars.find(|sidecar| sidecar.name == name)
     }

@@ -36,8 +36,7 @@ impl LingerReview<'_> {
             let Progress::Late { kill_at } = *progress else {
                 continue;
             };
-            let run = self.runs.iter().find(|(run, _state)| *run == id);
-            let Some((_id, run)) = run.filter(|(_id, run)| run.lives()) else {
+            let Some(run) = self.runs.get(id).filter(|run| run.lives()) else {
                 *progress = Progress::Over;
                 continue;
             };
@@ -78,8 +77,7 @@ impl LingerReview<'_> {
     /// The time that the kubelet gives a run from its stop signal on: the whole grace period, minus the time of its preStop hook,
     /// which follows only from the time of the deletion.
     fn grace(self, id: &ContainerId, held: &Held, spec: &Pod) -> Duration {
-        let run = self.runs.iter().find(|(run, _state)| *run == id);
-        let name = run.and_then(|(id, run)| self.runs.name_of(id, run));
+        let name = self.name(id);
         let has_hook = |container: &Container| {
             name.is_none_or(|name| name == container.name) && container.has_pre_stop
         };

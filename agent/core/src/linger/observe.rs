@@ -220,18 +220,9 @@ impl LingerReview<'_> {
         }
     }
 
-    fn name(&self, id: &ContainerId) -> Option<&str> {
-        let (id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
-        self.runs.name_of(id, run)
-    }
-
     pub(super) fn last_app_end(self, view: &PodView) -> Option<Timestamp> {
-        let names = view.spec.containers.iter().map(|one| one.name.as_str());
-        let apps = names.filter(|name| view.plan.is_app(name));
-        let ends = apps.filter_map(|name| match self.runs.newest(name)?.1.state {
-            RunState::Exited { at, .. } => Some(at),
-            RunState::Starting | RunState::Running => None,
-        });
-        ends.max()
+        let apps = view.plan.apps(&view.spec);
+        apps.filter_map(|app| self.runs.newest(&app.name)?.1.ended_at())
+            .max()
     }
 }

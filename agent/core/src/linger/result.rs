@@ -106,8 +106,7 @@ impl LingerReview<'_> {
     }
 
     fn may_have_executed(self, id: &ContainerId) -> bool {
-        let mut runs = self.runs.iter();
-        runs.all(|(run, state)| run != id || state.executed)
+        self.runs.get(id).is_none_or(|run| run.executed)
     }
 
     pub(super) fn forget_ended(self, lingers: &mut Lingers) {

@@ -105,18 +105,21 @@ impl LingerReview<'_> {
 
     /// Why the stop signal of a run is to be released now.
     fn why_released(self, id: &ContainerId, held: &Held) -> Option<Released> {
-        let mut runs = self.runs.iter();
-        if !runs.any(|(run, state)| run == id && state.lives()) {
+        if !self.runs.get(id).is_some_and(Run::lives) {
             return Some(Released::SidecarEnded);
         }
         let view = self.view?;
+        let is_needed = || {
+            self.sidecar(view, id)
+                .is_some_and(|sidecar| view.is_needed(sidecar, self.runs))
+        };
         let is_wanted = self.mode == Mode::Enforce
             && self
                 .candidate(view, id)
                 .is_some_and(|candidate| candidate.limit.is_ok());
         if !is_wanted {
             Some(Released::NotWanted)
-        } else if !held.is_app && !self.app_runs(view) && !self.is_needed(view, id) {
+        } else if !held.is_app && !self.app_runs(view) && !is_needed() {
             Some(Released::AppsEnded)
         } else if held.is_listed && !view.spec.deleting {
             Some(Released::NotDeleted)
@@ -127,8 +130,8 @@ impl LingerReview<'_> {
 
     /// An app in back-off, or one that never started, does not start again in a pod that is being deleted.
     pub(super) fn app_runs(self, view: &PodView) -> bool {
-        let mut names = view.spec.containers.iter().map(|one| one.name.as_str());
-        names.any(|name| view.plan.is_app(name) && self.runs.is_living(name))
+        let mut apps = view.plan.apps(&view.spec);
+        apps.any(|app| self.runs.is_living(&app.name))
     }
 
     /// Until when the stop signal of a run may be held, and what that moment is.
@@ -145,13 +148,16 @@ impl LingerReview<'_> {
         Some((held.since + left, Released::Deadline))
     }
 
+    pub(super) fn name(&self, id: &ContainerId) -> Option<&str> {
+        self.runs.name_of(id, self.runs.get(id)?)
+    }
+
     pub(super) fn candidate<'view>(
         self,
         view: &'view PodView,
         id: &ContainerId,
     ) -> Option<Candidate<'view>> {
-        let (_id, run) = self.runs.iter().find(|(run, _state)| *run == id)?;
-        let name = self.runs.name_of(id, run)?;
+        let name = self.name(id)?;
         candidates(view).find(|candidate| candidate.name == name)
     }
 

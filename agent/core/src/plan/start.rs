@@ -21,9 +21,9 @@ pub(crate) struct PlannedStart {
 pub(super) fn starts(pod: &Pod, plan: &Plan) -> Vec<PlannedStart> {
     let held_ports = plan.held_ports();
     let waited_for = |name: &str| held_ports.iter().any(|held_port| held_port.sidecar == name);
-    let apps = pod.containers.iter();
-    let apps = apps.filter(|one| plan.is_app(&one.name) && !waited_for(&one.name));
-    apps.map(|app| planned(app, plan.tuning.hold_deadline))
+    plan.apps(pod)
+        .filter(|app| !waited_for(&app.name))
+        .map(|app| planned(app, plan.tuning.hold_deadline))
         .collect()
 }
 

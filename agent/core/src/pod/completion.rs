@@ -40,10 +40,8 @@ pub(crate) fn progress(runs: &Runs, spec: &Pod, plan: &Plan, unhelpful_answers: 
         let mut containers = spec.containers.iter();
         containers.any(|container| runs.newest(&container.name).is_some())
     });
-    let apps = spec
-        .containers
-        .iter()
-        .filter(|container| plan.is_app(&container.name))
+    let apps = plan
+        .apps(spec)
         .map(|container| app(runs, spec, container, unhelpful_answers, || *has_begun))
         .reduce(both);
     match apps {
@@ -69,10 +67,8 @@ pub(crate) fn last_app_run<'runs>(
     if nameless.count() > 1 {
         return None;
     }
-    let ends: Option<Vec<_>> = spec
-        .containers
-        .iter()
-        .filter(|container| plan.is_app(&container.name))
+    let ends: Option<Vec<_>> = plan
+        .apps(spec)
         .map(|container| match runs.newest(&container.name)? {
             (id, run) if run.executed && !run.not_started => Some((run.ended_at()?, id)),
             _ => None,

@@ -51,6 +51,12 @@ impl PodView {
             .filter(|sidecar| runs.is_living(&sidecar.name))
     }
 
+    /// Whether a sidecar of an earlier stage still runs, which may need this one: a log shipper sends through the mesh.
+    pub(crate) fn is_needed(&self, sidecar: &Sidecar, runs: &Runs) -> bool {
+        self.living_sidecars(runs)
+            .any(|other| other.order < sidecar.order)
+    }
+
     /// A decision about the pod, or about one of its containers.
     pub(crate) fn report(&self, container: Option<&str>, kind: Kind) -> Action {
         Action::report(&self.uid, Some(&self.spec), container, kind, None)

@@ -100,17 +100,10 @@ impl Termination<'_> {
             actions.push(self.report(None, Kind::QuitOnDeletion { sidecars }));
         }
         for (sidecar, ladder) in sidecars {
-            if !self.is_needed(sidecar) {
+            if !view.is_needed(sidecar, runs) {
                 self.take_step(sidecar, ladder, quit, actions);
             }
         }
-    }
-
-    /// Whether a sidecar of an earlier stage still runs, which may need this one: a log shipper sends through the mesh.
-    fn is_needed(self, sidecar: &Sidecar) -> bool {
-        let Self { view, runs, .. } = self;
-        view.living_sidecars(runs)
-            .any(|other| other.order < sidecar.order)
     }
 
     fn take_step(

@@ -26,9 +26,8 @@ pub(super) fn forecast(view: &PodView) -> Option<Linger> {
     let sidecars: Vec<Stop> = sidecars
         .map(|sidecar| sidecar_stop(sidecar, view))
         .collect();
-    let names = view.spec.containers.iter().map(|one| &one.name[..]);
-    let apps = names.filter(|name| has_pre_stop && plan.is_app(name));
-    let apps: Vec<Stop> = apps.map(|name| app_stop(name, view)).collect();
+    let apps = plan.apps(&view.spec).filter(|_| has_pre_stop);
+    let apps: Vec<Stop> = apps.map(|app| app_stop(&app.name, view)).collect();
     let mut all = sidecars.iter().chain(&apps);
     let any_waits = all.any(|stop| stop.limit_ms.is_some());
     Some(Linger {

@@ -96,7 +96,7 @@ impl Runs {
             let Some(id) = status.id.as_ref() else {
                 continue;
             };
-            let run = self.runs.get(id);
+            let run = self.get(id);
             let never_ran = run.is_some_and(|run| run.lives() && !run.executed);
             if never_ran && matches!(status.state, Reported::Terminated(_)) {
                 self.exited(id, now);
@@ -174,6 +174,10 @@ impl Runs {
             };
         }
         self.prune();
+    }
+
+    pub(crate) fn get(&self, id: &ContainerId) -> Option<&Run> {
+        self.runs.get(id).map(AsRef::as_ref)
     }
 
     /// All runs that are kept.
