@@ -133,7 +133,10 @@ impl Engine {
             }
             return;
         }
-        let mut found = Sandbox::found(sandbox.clone());
+        let origin = Origin::Found {
+            unreported_ports: None,
+        };
+        let mut found = Sandbox::new(sandbox.clone(), 0, origin);
         if let Some(remains) = remains {
             let ports = || remains.ports.iter().map(|(port, _left)| *port);
             let left = remains.ports.iter().map(|(_port, left)| *left).max();

@@ -41,14 +41,7 @@ impl<'engine> HoldReview<'engine> {
                 let (id, first_run) = (&sandbox.id, sandbox.first_run);
                 match self.why_release(first_run, held, id, actions) {
                     Some(why) => {
-                        sandbox.phase = HoldPhase::Releasing {
-                            why,
-                            held: held.clone(),
-                            rearm: false,
-                        };
-                        actions.push(Action::OpenAll {
-                            sandbox: sandbox.id.clone(),
-                        });
+                        sandbox.release(why, false, actions);
                         None
                     }
                     None => Some(self.next_look(held)),

@@ -16,15 +16,7 @@ pub(crate) fn release(hold: &mut Hold, actions: &mut Vec<Action>) {
         return;
     };
     match &mut sandbox.phase {
-        HoldPhase::Holding(held) => {
-            sandbox.phase = HoldPhase::Releasing {
-                why: Opened::ByOperator,
-                held: held.clone(),
-                rearm: false,
-            };
-            let sandbox = sandbox.id.clone();
-            actions.push(Action::OpenAll { sandbox });
-        }
+        HoldPhase::Holding(_) => sandbox.release(Opened::ByOperator, false, actions),
         HoldPhase::Pending => {
             reply(sandbox, Outcome::Open, "an operator released it", actions);
             sandbox.phase = HoldPhase::Released {

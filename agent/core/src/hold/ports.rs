@@ -39,16 +39,12 @@ impl<'engine> HoldReview<'engine> {
             .filter(|held_port| held_port.probe == *probe && held.ports.remove(&held_port.port))
             .map(|held_port| held_port.port)
             .collect();
-        let id = sandbox.id.clone();
         if held.ports.is_empty() {
-            sandbox.phase = HoldPhase::Releasing {
-                why: held.reason(Opened::Ready),
-                held: held.clone(),
-                rearm: false,
-            };
-            actions.push(Action::OpenAll { sandbox: id });
+            let why = held.reason(Opened::Ready);
+            sandbox.release(why, false, actions);
         } else if !ports.is_empty() {
-            actions.push(Action::OpenSome { sandbox: id, ports });
+            let sandbox = sandbox.id.clone();
+            actions.push(Action::OpenSome { sandbox, ports });
         }
     }
 

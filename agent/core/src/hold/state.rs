@@ -13,6 +13,7 @@ use crate::{
     },
     cni::protocol::Reply,
     decision::Kind,
+    engine::action::Action,
     start::state::Starts,
 };
 
@@ -203,27 +204,28 @@ impl HeldPorts {
 }
 
 impl Sandbox {
-    pub(crate) const fn announced(id: SandboxId, first_run: u64) -> Self {
+    pub(crate) const fn new(id: SandboxId, first_run: u64, origin: Origin) -> Self {
         Self {
             id,
             first_run,
-            origin: Origin::Announced { reply: None },
+            origin,
             phase: HoldPhase::Pending,
             namespace_failed: false,
             is_again: false,
         }
     }
 
-    pub(crate) const fn found(id: SandboxId) -> Self {
-        Self {
-            id,
-            first_run: 0,
-            origin: Origin::Found {
-                unreported_ports: None,
-            },
-            phase: HoldPhase::Pending,
-            namespace_failed: false,
-            is_again: false,
+    /// Releases the ports if they are held or counted. With `rearm`, a new hold is decided afterwards.
+    pub(crate) fn release(&mut self, why: Opened, rearm: bool, actions: &mut Vec<Action>) {
+        if let HoldPhase::Holding(held) = &self.phase {
+            self.phase = HoldPhase::Releasing {
+                why,
+                held: held.clone(),
+                rearm,
+            };
+            actions.push(Action::OpenAll {
+                sandbox: self.id.clone(),
+            });
         }
     }
 

@@ -115,17 +115,9 @@ impl Engine {
         }
         let hold = &mut self.pod_mut(uid).hold;
         hold.by_operator = true;
-        if let Some(sandbox) = &mut hold.sandbox
-            && let HoldPhase::Holding(held) = &sandbox.phase
-        {
+        if let Some(sandbox) = &mut hold.sandbox {
             // A table that only counts is removed first.
-            sandbox.phase = HoldPhase::Releasing {
-                why: Opened::NotWanted,
-                held: held.clone(),
-                rearm: true,
-            };
-            let sandbox = sandbox.id.clone();
-            actions.push(Action::OpenAll { sandbox });
+            sandbox.release(Opened::NotWanted, true, actions);
         }
         self.review_pod(view.now, uid, actions);
         Answer::Taken(taken)

@@ -100,7 +100,8 @@ impl Engine {
         let tracked = self.pod_mut(uid);
         // A late announcement finds the sandbox's own container among the runs, and later runs belong to this sandbox.
         let first_run = tracked.runs.first_run_of(&sandbox);
-        tracked.hold.sandbox = Some(Sandbox::announced(sandbox, first_run));
+        let origin = Origin::Announced { reply: None };
+        tracked.hold.sandbox = Some(Sandbox::new(sandbox, first_run, origin));
         if tracked.spec.is_none() {
             self.kubelet_poll.request(now);
         }
