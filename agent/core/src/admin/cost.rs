@@ -88,7 +88,7 @@ impl CostReport {
 }
 
 impl NamespaceCost {
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.pods += other.pods;
         self.running += other.running;
         self.pod_hours += other.pod_hours;
@@ -96,10 +96,16 @@ impl NamespaceCost {
         self.memory_gib_hours += other.memory_gib_hours;
         self.sidecar_cpu_hours += other.sidecar_cpu_hours;
         self.sidecar_memory_gib_hours += other.sidecar_memory_gib_hours;
-        self.refused_connections += other.refused_connections;
         self.sigterm_gap_seconds += other.sigterm_gap_seconds;
-        self.open_at_stop_connections += other.open_at_stop_connections;
-        self.after_stop_connections += other.after_stop_connections;
+        self.refused_connections = self
+            .refused_connections
+            .saturating_add(other.refused_connections);
+        self.open_at_stop_connections = self
+            .open_at_stop_connections
+            .saturating_add(other.open_at_stop_connections);
+        self.after_stop_connections = self
+            .after_stop_connections
+            .saturating_add(other.after_stop_connections);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    admin::NamespaceCost,
     base::time::Timestamp,
     engine::kubelet_poll::KubeletPoll,
     pod::{
@@ -35,18 +36,6 @@ enum RunOn {
     Over,
 }
 
-/// A cost of one pod.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    /// 1 where the sidecars of the pod ran on for the first time.
-    pub(crate) pods: u64,
-    pub(crate) ran_on: Duration,
-    pub(crate) pod_requests: Requests,
-    pub(crate) sidecar_requests: Requests,
-    /// How long apps ran after the first sidecar had ended.
-    pub(crate) gap: Duration,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Apps {
     Running,
@@ -57,13 +46,13 @@ enum Apps {
 
 impl PodCost {
     /// Applies the state of the pod; returns the costs that are final.
-    pub(crate) fn review(&mut self, view: &PodView, runs: &Runs) -> Amount {
+    pub(crate) fn review(&mut self, view: &PodView, runs: &Runs) -> NamespaceCost {
         let (ran_on, gap) = self.advance(view, runs);
-        self.amount(view, ran_on, gap)
+        self.cost(view, ran_on, gap)
     }
 
     /// Applies the last state of a pod that is gone; returns all its remaining costs.
-    pub(crate) fn close(&mut self, view: &PodView, runs: &Runs) -> Amount {
+    pub(crate) fn close(&mut self, view: &PodView, runs: &Runs) -> NamespaceCost {
         // A pod with an app that restarts after any exit code ends only by a deletion, even if the kubelet did not
         // list the deletion.
         let is_deleted = view.spec.deleting || view.never_finishes();
@@ -75,22 +64,21 @@ impl PodCost {
         self.run_on = RunOn::Over;
         let gap = last_app.map(|(_id, ended)| self.gap(ended, view, runs));
         self.is_gap_over = true;
-        self.amount(view, ran_on, gap.unwrap_or_default())
+        self.cost(view, ran_on, gap.unwrap_or_default())
     }
 
     /// The costs up to now that are not final yet.
-    pub(crate) fn pending(&self, view: &PodView, runs: &Runs) -> Amount {
+    pub(crate) fn pending(&self, view: &PodView, runs: &Runs) -> NamespaceCost {
         let mut copy = self.clone();
         let (mut ran_on, mut gap) = copy.advance(view, runs);
         ran_on += copy.ran_on(view.now);
         if view.spec.deleting && is_counted(view) {
             gap += copy.gap(view.now, view, runs);
         }
-        copy.amount(view, ran_on, gap)
-    }
-
-    pub(crate) const fn is_running_on(&self) -> bool {
-        matches!(self.run_on, RunOn::Since(_))
+        NamespaceCost {
+            running: matches!(self.run_on, RunOn::Since(_)).into(),
+            ..copy.cost(view, ran_on, gap)
+        }
     }
 
     /// Queries the kubelet when a sidecar has ended and an app runs: the pod may be in deletion.
@@ -175,19 +163,31 @@ impl PodCost {
             .min()
     }
 
-    fn amount(&mut self, view: &PodView, ran_on: Duration, gap: Duration) -> Amount {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a request of more than 9 PB is rounded"
+    )]
+    fn cost(&mut self, view: &PodView, ran_on: Duration, gap: Duration) -> NamespaceCost {
+        const GIB: f64 = (1_u64 << 30) as f64;
         let is_first = !ran_on.is_zero() && !self.has_run_on;
         self.has_run_on |= is_first;
+        let pod = view.spec.requests;
         let sidecars = view.plan.sidecars.iter();
-        let sidecars = sidecars.filter_map(|sidecar| view.spec.container(&sidecar.name));
-        Amount {
+        let sidecars = sidecars
+            .filter_map(|sidecar| view.spec.container(&sidecar.name))
+            .map(|sidecar| sidecar.requests)
+            .fold(Requests::default(), std::ops::Add::add);
+        let hours = ran_on.as_secs_f64() / 3600.0;
+        NamespaceCost {
+            // 1 where the sidecars of the pod ran on for the first time.
             pods: is_first.into(),
-            ran_on,
-            pod_requests: view.spec.requests,
-            sidecar_requests: sidecars
-                .map(|sidecar| sidecar.requests)
-                .fold(Requests::default(), std::ops::Add::add),
-            gap,
+            pod_hours: hours,
+            cpu_hours: hours * pod.cpu_millis as f64 / 1000.0,
+            memory_gib_hours: hours * pod.memory_bytes as f64 / GIB,
+            sidecar_cpu_hours: hours * sidecars.cpu_millis as f64 / 1000.0,
+            sidecar_memory_gib_hours: hours * sidecars.memory_bytes as f64 / GIB,
+            sigterm_gap_seconds: gap.as_secs_f64(),
+            ..NamespaceCost::default()
         }
     }
 }

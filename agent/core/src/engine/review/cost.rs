@@ -7,23 +7,20 @@ use crate::{
     Action, Decision,
     admin::NamespaceCost,
     base::{id::PodUid, time::Timestamp},
-    cost::{Connections, Ledger},
+    cost,
     pod::{state::Tracked, view::PodView},
 };
 
 impl Engine {
     /// The costs by Namespace since the start, those of this moment included.
     pub fn costs(&self, now: Timestamp) -> Vec<NamespaceCost> {
-        let mut ledger: Ledger = self.costs.clone();
+        let mut ledger = self.costs.clone();
         for tracked in self.pods.values().filter(|pod| pod.present) {
             let Some(view) = tracked.view(now, self.modes, &self.config) else {
                 continue;
             };
-            let namespace = &view.spec.namespace;
-            ledger.add(namespace, tracked.cost.pending(&view, &tracked.runs));
-            if tracked.cost.is_running_on() {
-                ledger.add_running(namespace);
-            }
+            let pending = tracked.cost.pending(&view, &tracked.runs);
+            ledger.add(&view.spec.namespace, &pending);
         }
         ledger.costs()
     }
@@ -33,8 +30,8 @@ impl Engine {
             return;
         };
         let Tracked { runs, cost, .. } = &mut **tracked;
-        let amount = cost.review(view, runs);
-        self.costs.add(&view.spec.namespace, amount);
+        let new = cost.review(view, runs);
+        self.costs.add(&view.spec.namespace, &new);
         cost.query(view, runs, &mut self.kubelet_poll);
     }
 
@@ -47,21 +44,21 @@ impl Engine {
             return;
         };
         let Tracked { runs, cost, .. } = &mut **tracked;
-        let amount = cost.close(&view, runs);
-        self.costs.add(&view.spec.namespace, amount);
+        let last = cost.close(&view, runs);
+        self.costs.add(&view.spec.namespace, &last);
     }
 
     /// Adds the connections that the decisions among these actions report.
     pub(in crate::engine) fn count_connections(&mut self, actions: &[Action]) {
-        let mut pods: BTreeMap<&PodUid, Connections> = BTreeMap::new();
+        let mut pods: BTreeMap<&PodUid, NamespaceCost> = BTreeMap::new();
         for action in actions {
             if let Action::Report(Decision { pod, kind, .. }) = action {
-                pods.entry(pod).or_default().count(kind);
+                cost::count(pods.entry(pod).or_default(), kind);
             }
         }
         for (uid, connections) in pods {
             if let Some(spec) = self.pods.get(uid).and_then(|pod| pod.spec.as_ref()) {
-                self.costs.add_connections(&spec.namespace, connections);
+                self.costs.add(&spec.namespace, &connections);
             }
         }
     }
