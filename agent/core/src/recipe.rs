@@ -96,43 +96,60 @@ pub enum Linger {
 }
 
 /// One kind of sidecar.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields, rename_all = "camelCase")]
 pub struct Recipe {
     /// Unique; a custom recipe of the same name replaces a built-in one.
     pub name: String,
-    /// A short description, for people.
+    /// A short description, for people; the name where the recipe has none.
+    #[serde(default)]
     pub title: String,
     /// Further notes, for people.
+    #[serde(default)]
     pub notes: String,
     /// The sources of its facts, for people.
+    #[serde(default)]
     pub sources: Vec<String>,
+    #[serde(default)]
     pub order: Order,
     /// A container is of this kind where one of these holds.
     pub recognise: Vec<Recognition>,
     /// The query for a sidecar's version, where its image's tag does not contain it.
     pub version: Option<Question>,
     /// Steps that drain its connections first, where the user requests it.
+    #[serde(default)]
     pub drain: Vec<StepRecipe>,
+    #[serde(default)]
     pub quit: Vec<StepRecipe>,
+    #[serde(default)]
     pub after_term: AfterTerm,
     /// It exits without a request once the other containers of its pod have ended.
+    #[serde(default)]
     pub ends_by_itself: bool,
     /// Whether its stop signal may be held until the apps of a deleted pod have ended.
+    #[serde(default)]
     pub linger: Linger,
+    #[serde(default)]
     pub hold: HoldRecipe,
 }
 
 /// One way to recognise a kind; all given criteria must hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Recognition {
+    #[serde(rename = "name")]
     pub names: Vec<Pattern>,
     /// The end of its image's path.
+    #[serde(rename = "image")]
     pub images: Vec<Pattern>,
     /// Tags of its image.
+    #[serde(rename = "tag")]
     pub tags: Vec<Pattern>,
     /// Base names of the program that it runs, also below a shell.
+    #[serde(rename = "program")]
     pub programs: Vec<Pattern>,
     /// Base names of words of its command or script.
+    #[serde(rename = "command")]
     pub commands: Vec<Pattern>,
     /// These words stand one after the other in its command and arguments.
     pub args: Vec<String>,
@@ -141,7 +158,8 @@ pub struct Recognition {
 }
 
 /// A request with a JSON reply that contains the version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Question {
     pub port: Setting<u16>,
     /// Path, beginning with a slash.
@@ -151,7 +169,8 @@ pub struct Question {
 }
 
 /// One step of a recipe, with the effects that are known of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "format::RawStep")]
 pub struct StepRecipe {
     pub act: Act,
     /// It exists only where one of these holds; empty for everywhere.

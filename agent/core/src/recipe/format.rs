@@ -13,11 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{
-    Act, AfterTerm, Condition, ExitCode, HoldRecipe, Linger, Measured, OneOrMore, Order, Pattern,
-    Question, Recipe, Recognition, Setting, StepRecipe, Takes,
+    Act, AfterTerm, Condition, ExitCode, Measured, OneOrMore, Recipe, Recognition, Setting,
+    StepRecipe, Takes,
 };
 use crate::recipe::step::{Header, Method, Signal, is_path};
 
@@ -33,62 +33,7 @@ const PORTS: usize = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawRecipe {
-    name: String,
-    #[serde(default)]
-    title: String,
-    #[serde(default)]
-    notes: String,
-    #[serde(default)]
-    sources: Vec<String>,
-    #[serde(default)]
-    order: Order,
-    recognise: Vec<Recognition>,
-    version: Option<RawQuestion>,
-    #[serde(default)]
-    drain: Vec<StepRecipe>,
-    #[serde(default)]
-    quit: Vec<StepRecipe>,
-    #[serde(default)]
-    after_term: AfterTerm,
-    #[serde(default)]
-    ends_by_itself: bool,
-    #[serde(default)]
-    linger: Linger,
-    #[serde(default)]
-    hold: HoldRecipe,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawRecognition {
-    #[serde(default)]
-    name: Vec<Pattern>,
-    #[serde(default)]
-    image: Vec<Pattern>,
-    #[serde(default)]
-    tag: Vec<Pattern>,
-    #[serde(default)]
-    program: Vec<Pattern>,
-    #[serde(default)]
-    command: Vec<Pattern>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    when: Condition,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawQuestion {
-    port: Setting<u16>,
-    path: String,
-    pointer: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawStep {
+pub(super) struct RawStep {
     post: Option<RawRequest>,
     get: Option<RawRequest>,
     signal: Option<Signal>,
@@ -121,68 +66,51 @@ struct RawHeader {
     env: String,
 }
 
-impl TryFrom<RawRecipe> for Recipe {
-    type Error = String;
-
-    fn try_from(raw: RawRecipe) -> Result<Self, String> {
-        let name = raw.name;
-        let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || name.len() > 63 || !name.bytes().all(known) {
-            return Err(format!(
-                "{name:?} is no name of a recipe: 1 to 63 of a-z, 0-9 and -"
-            ));
+impl<'de> Deserialize<'de> for Recipe {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The derived function of the type, not that of the trait.
+        let mut recipe = Self::deserialize(deserializer)?;
+        check(&recipe).map_err(D::Error::custom)?;
+        if recipe.title.is_empty() {
+            recipe.title.clone_from(&recipe.name);
         }
-        if raw.recognise.is_empty() {
-            return Err(format!("recipe {name} recognises nothing"));
-        }
-        if raw.ends_by_itself
-            && !(raw.quit.is_empty() && raw.drain.is_empty() && raw.after_term.steps.is_empty())
-        {
-            return Err(format!(
-                "recipe {name} ends by itself and must have no steps"
-            ));
-        }
-        let lacks_steps = raw.quit.is_empty() && !raw.ends_by_itself;
-        if lacks_steps || raw.quit.len() > STEPS || raw.drain.len() > STEPS {
-            return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
-        }
-        check_drain(&name, &raw.drain)?;
-        check_after_term(&name, &raw.after_term)?;
-        if raw.hold.sources().count() > PORTS {
-            return Err(format!("recipe {name} holds at more than {PORTS} ports"));
-        }
-        let version = raw.version.map(|question| Question {
-            port: question.port,
-            path: question.path,
-            pointer: question.pointer,
-        });
-        if let Some(question) = &version
-            && !(is_path(&question.path) && question.pointer.starts_with('/'))
-        {
-            return Err(format!(
-                "the version of recipe {name} is asked for by a path and a pointer that begin with slashes"
-            ));
-        }
-        Ok(Self {
-            title: if raw.title.is_empty() {
-                name.clone()
-            } else {
-                raw.title
-            },
-            name,
-            notes: raw.notes,
-            sources: raw.sources,
-            order: raw.order,
-            recognise: raw.recognise,
-            version,
-            drain: raw.drain,
-            quit: raw.quit,
-            after_term: raw.after_term,
-            ends_by_itself: raw.ends_by_itself,
-            linger: raw.linger,
-            hold: raw.hold,
-        })
+        Ok(recipe)
     }
+}
+
+fn check(recipe: &Recipe) -> Result<(), String> {
+    let name = &recipe.name;
+    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(known) {
+        return Err(format!(
+            "{name:?} is no name of a recipe: 1 to 63 of a-z, 0-9 and -"
+        ));
+    }
+    if recipe.recognise.is_empty() {
+        return Err(format!("recipe {name} recognises nothing"));
+    }
+    if recipe.ends_by_itself && recipe.steps().next().is_some() {
+        return Err(format!(
+            "recipe {name} ends by itself and must have no steps"
+        ));
+    }
+    let lacks_steps = recipe.quit.is_empty() && !recipe.ends_by_itself;
+    if lacks_steps || recipe.quit.len() > STEPS || recipe.drain.len() > STEPS {
+        return Err(format!("recipe {name} must have 1 to {STEPS} steps"));
+    }
+    check_drain(name, &recipe.drain)?;
+    check_after_term(name, &recipe.after_term)?;
+    if recipe.hold.sources().count() > PORTS {
+        return Err(format!("recipe {name} holds at more than {PORTS} ports"));
+    }
+    if let Some(question) = &recipe.version
+        && !(is_path(&question.path) && question.pointer.starts_with('/'))
+    {
+        return Err(format!(
+            "the version of recipe {name} is asked for by a path and a pointer that begin with slashes"
+        ));
+    }
+    Ok(())
 }
 
 /// A drain must not end the sidecar, nor close the listeners through which the apps still connect.
@@ -226,31 +154,22 @@ fn check_after_term(recipe: &str, AfterTerm { sidecar, steps }: &AfterTerm) -> R
     Ok(())
 }
 
-impl TryFrom<RawRecognition> for Recognition {
-    type Error = String;
-
-    fn try_from(raw: RawRecognition) -> Result<Self, String> {
-        if raw.name.is_empty()
-            && raw.image.is_empty()
-            && raw.program.is_empty()
-            && raw.command.is_empty()
-            && raw.args.is_empty()
-            && raw.when == Condition::default()
+impl<'de> Deserialize<'de> for Recognition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let way = Self::deserialize(deserializer)?;
+        // A tag alone does not tell a kind.
+        let tags = way.tags.clone();
+        if way
+            == (Self {
+                tags,
+                ..Self::default()
+            })
         {
-            return Err(
-                "a container is recognised by name, image, program, command, args or when"
-                    .to_owned(),
-            );
+            return Err(D::Error::custom(
+                "a container is recognised by name, image, program, command, args or when",
+            ));
         }
-        Ok(Self {
-            names: raw.name,
-            images: raw.image,
-            tags: raw.tag,
-            programs: raw.program,
-            commands: raw.command,
-            args: raw.args,
-            when: raw.when,
-        })
+        Ok(way)
     }
 }
 
@@ -308,16 +227,3 @@ impl RawRequest {
         }
     }
 }
-
-macro_rules! by_raw {
-    ($($raw:ident => $type:ident),*) => {$(
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let raw = $raw::deserialize(deserializer)?;
-                raw.try_into().map_err(serde::de::Error::custom)
-            }
-        }
-    )*};
-}
-
-by_raw!(RawRecipe => Recipe, RawRecognition => Recognition, RawStep => StepRecipe);

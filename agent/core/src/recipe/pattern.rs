@@ -1,11 +1,12 @@
 //! Names with `*` in them.
 
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 use crate::pod::image;
 
 /// A text in which `*` stands for any number of characters but slashes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Pattern(String);
 
 /// Longer than any name or path of an image.
@@ -43,13 +44,6 @@ impl TryFrom<String> for Pattern {
             return Err(format!("{text:?} would match everything"));
         }
         Ok(Self(text))
-    }
-}
-
-impl<'de> Deserialize<'de> for Pattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::try_from(text).map_err(de::Error::custom)
     }
 }
 

@@ -11,21 +11,26 @@ use crate::recipe::{Condition, OneOrMore, Pattern, Setting, Sources, Subject, su
 const NUMBERED: usize = 16;
 
 /// Instances that a proxy serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct Instances {
     /// Base names of the proxy's program: below a shell only its arguments count; empty for all words.
+    #[serde(default)]
     pub program: Vec<Pattern>,
     /// Arguments that name an instance, without their parameters.
     pub words: Vec<Pattern>,
     /// Variables that name instances where no argument does, also with a number.
+    #[serde(default)]
     env: Vec<String>,
     /// The port of the first instance without one of its own; 0 where the engine decides.
     pub port: Setting<u16>,
     /// The default ports of the engines.
     pub defaults: Vec<u16>,
     /// Parameters of an instance that listens on no port.
+    #[serde(default)]
     pub sockets: Vec<String>,
     /// Where one of these holds, instances without a port of their own listen on none.
+    #[serde(default)]
     pub unless: OneOrMore<Condition>,
 }
 
@@ -115,44 +120,24 @@ impl Instances {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawInstances {
-    #[serde(default)]
-    program: Vec<Pattern>,
-    words: Vec<Pattern>,
-    #[serde(default)]
-    env: Vec<String>,
-    port: Setting<u16>,
-    defaults: Vec<u16>,
-    #[serde(default)]
-    sockets: Vec<String>,
-    #[serde(default)]
-    unless: OneOrMore<Condition>,
-}
-
 impl<'de> Deserialize<'de> for Instances {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawInstances::deserialize(deserializer)?;
-        if raw.defaults.is_empty() {
+        // The derived function of the type, not that of the trait.
+        let read = Self::deserialize(deserializer)?;
+        if read.defaults.is_empty() {
             return Err(D::Error::custom(
                 "instances need the defaults of their ports",
             ));
         }
-        let env = raw.env.into_iter().flat_map(|name| {
+        let env = read.env.into_iter().flat_map(|name| {
             let numbered = (0..NUMBERED).map(|number| format!("{name}_{number}"));
             [name.clone()]
                 .into_iter()
                 .chain(numbered.collect::<Vec<_>>())
         });
         Ok(Self {
-            program: raw.program,
-            words: raw.words,
             env: env.collect(),
-            port: raw.port,
-            defaults: raw.defaults,
-            sockets: raw.sockets,
-            unless: raw.unless,
+            ..read
         })
     }
 }
