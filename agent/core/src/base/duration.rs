@@ -59,15 +59,10 @@ pub fn elapsed(duration: Duration) -> String {
     }
 }
 
-/// A duration in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Written(pub(crate) Duration);
-
-impl<'de> Deserialize<'de> for Written {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse(&text).map(Self).map_err(de::Error::custom)
-    }
+/// Reads a duration from a file.
+pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).map_err(de::Error::custom)
 }
 
 #[cfg(test)]

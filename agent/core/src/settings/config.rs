@@ -3,17 +3,22 @@
 //! It is strict: an unknown key or an invalid value is an error with file, line and key, and the whole file is
 //! rejected.
 
-mod format;
 pub mod origin;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 
-use self::{format::RawConfig, origin::Lines};
+use self::origin::Lines;
 pub use super::strict_yaml::BadConfig;
-use super::{mode::DefaultModes, strict_yaml};
-use crate::recipe::{self, Reads, Recipe};
+use super::{
+    mode::{DefaultModes, Mode},
+    strict_yaml,
+};
+use crate::{
+    base::duration,
+    recipe::{self, Reads, Recipe},
+};
 
 /// Limit of the recipes in a file.
 const RECIPES: usize = 256;
@@ -34,20 +39,36 @@ pub struct Config {
     pub ladder: Ladder,
 }
 
+/// The keys of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct RawConfig {
+    mode: Option<Mode>,
+    modes: DefaultModes,
+    recipes: Vec<Recipe>,
+    excluded_namespaces: BTreeSet<String>,
+    defaults: Defaults,
+    ladder: Ladder,
+}
+
 /// Applies where neither the pod nor its Namespace has the annotation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Defaults {
     /// Whether sidecars of finished pods are terminated.
     pub quit: bool,
     /// Wait between the end of the last app and the first request.
+    #[serde(deserialize_with = "duration::read")]
     pub quit_delay: Duration,
     /// How long sidecars that can drain do so before they are terminated.
+    #[serde(deserialize_with = "duration::read")]
     pub drain: Duration,
     /// Whether a pod that succeeded may be made a failed one where nothing else ends its sidecar.
     pub spoil: bool,
     /// Whether connections wait until a sidecar is ready.
     pub hold: bool,
     /// How long they wait at most.
+    #[serde(deserialize_with = "duration::read")]
     pub hold_deadline: Duration,
     pub on_deadline: OnDeadline,
     /// Whether they wait again while a sidecar that ended is started again.
@@ -73,15 +94,20 @@ impl OnDeadline {
 }
 
 /// Timings of the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Ladder {
     /// How long one attempt may take.
+    #[serde(deserialize_with = "duration::read")]
     pub attempt: Duration,
     /// How long a sidecar may take to end beyond what its recipe says.
+    #[serde(deserialize_with = "duration::read")]
     pub settle: Duration,
     /// The same at least after a signal, the last resort.
+    #[serde(deserialize_with = "duration::read")]
     pub settle_signal: Duration,
     /// How long a refused connection counts as "not listening yet".
+    #[serde(deserialize_with = "duration::read")]
     pub listen: Duration,
     /// Whether SIGKILL follows when nothing else helped.
     pub kill: bool,
@@ -154,7 +180,7 @@ impl Config {
         }
         let kept = recipe::builtin();
         let kept = kept.iter().filter(|recipe| !names.contains(&recipe.name));
-        let defaults = raw.defaults.resolve();
+        let defaults = raw.defaults;
         for (key, wait) in [
             ("quitDelay", defaults.quit_delay),
             ("drain", defaults.drain),
@@ -169,16 +195,18 @@ impl Config {
             let what = format!("shorter than {SHORTEST_HOLD:?}");
             return Err(of_key("defaults", "holdDeadline", what));
         }
-        let ladder = raw.ladder.resolve();
-        if ladder.attempt.is_zero() {
+        if raw.ladder.attempt.is_zero() {
             return Err(of_key("ladder", "attempt", "must not be 0".to_owned()));
         }
         Ok(Self {
-            modes: raw.modes(),
+            modes: DefaultModes {
+                all: raw.mode,
+                ..raw.modes
+            },
             recipes: raw.recipes.iter().chain(kept).cloned().collect(),
             excluded_namespaces: raw.excluded_namespaces,
             defaults,
-            ladder,
+            ladder: raw.ladder,
         })
     }
 

@@ -101,8 +101,11 @@ pub struct Modes {
 }
 
 /// The modes that the configuration sets, for all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct DefaultModes {
+    /// The key `mode` of the file.
+    #[serde(skip)]
     pub all: Option<Mode>,
     pub quit: Option<Mode>,
     pub hold: Option<Mode>,
