@@ -1,13 +1,12 @@
 //! A socket as the kernel lists it, and the names of its states.
 
 use std::{
-    fmt,
     net::{IpAddr, Ipv6Addr, SocketAddr},
     str::FromStr,
     time::Duration,
 };
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::base::id::Pid;
 
@@ -50,7 +49,21 @@ impl Protocol {
 /// The state of a socket: the states of TCP in the kernel's numbers
 /// ([`tcp_states.h`](https://github.com/torvalds/linux/blob/v6.18/include/net/tcp_states.h)). A datagram socket is
 /// `Established` where it has a peer, otherwise `Unconnected`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    strum::Display,
+    strum::FromRepr,
+    strum::IntoStaticStr,
+)]
+#[serde(into = "&'static str")]
 #[strum(serialize_all = "SCREAMING-KEBAB-CASE")]
 #[expect(missing_docs, reason = "the names of TCP's own states")]
 #[repr(u8)]
@@ -94,11 +107,10 @@ impl State {
     /// Converts the kernel's number. `TCP_NEW_SYN_RECV`, a connection request that has just arrived, is no state of
     /// its own for users.
     pub fn of_kernel(number: u8) -> Self {
-        if number == 12 {
-            return Self::SynReceived;
+        match number {
+            12 => Self::SynReceived,
+            number => Self::from_repr(number).unwrap_or(Self::Other),
         }
-        let found = Self::ALL.into_iter().find(|state| *state as u8 == number);
-        found.unwrap_or(Self::Other)
     }
 
     /// The name in `ss`.
@@ -135,18 +147,6 @@ impl FromStr for State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl Serialize for State {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
@@ -157,12 +157,15 @@ impl<'de> Deserialize<'de> for State {
     }
 }
 
-/// The timer after which the kernel acts on a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+/// The timer after which the kernel acts on a socket, in the kernel's numbers; 0 is no timer.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr, strum::IntoStaticStr,
+)]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
+#[repr(u8)]
 pub enum TimerKind {
-    Retransmit,
+    Retransmit = 1,
     /// The kernel probes whether the peer is alive, or closes the connection.
     Keepalive,
     TimeWait,
@@ -171,17 +174,6 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    /// Converts the kernel's number; None for no timer.
-    pub fn of_kernel(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::Retransmit),
-            2 => Some(Self::Keepalive),
-            3 => Some(Self::TimeWait),
-            4 => Some(Self::Persist),
-            _ => None,
-        }
-    }
-
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -299,7 +291,7 @@ mod tests {
             (4, Some("persist")),
             (5, None),
         ] {
-            let kind = TimerKind::of_kernel(number);
+            let kind = TimerKind::from_repr(number);
             assert_eq!(kind.map(TimerKind::as_str), word, "{number}");
             assert_eq!(serde_json::json!(kind), serde_json::json!(word));
         }

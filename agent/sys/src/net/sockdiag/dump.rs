@@ -206,7 +206,7 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
         let port = u16::from_be_bytes([fixed[port], fixed[port + 1]]);
         address_of(fixed[0], &fixed[address..address + 16]).map(|ip| SocketAddr::new(ip, port))
     };
-    let timer = TimerKind::of_kernel(fixed[2]).map(|kind| Timer {
+    let timer = TimerKind::from_repr(fixed[2]).map(|kind| Timer {
         kind,
         left: Duration::from_millis(number(52).into()),
     });
