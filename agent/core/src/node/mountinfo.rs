@@ -130,7 +130,7 @@ pub struct Origin {
 
 /// The origin of the last mount at this point; None where there is none.
 pub fn origin(text: &str, point: &Path) -> Option<Origin> {
-    let mounts = text.lines().rev().filter_map(Placed::read);
+    let mounts = text.lines().rev().filter_map(Mount::read);
     let mut at_point = mounts.filter(|mount| path(&mount.point) == point);
     at_point.next().map(|mount| Origin {
         device: mount.device.to_owned(),
@@ -140,7 +140,7 @@ pub fn origin(text: &str, point: &Path) -> Option<Origin> {
 
 /// The paths to the origin in this mount table, the nearest mount first.
 pub fn paths_of(text: &str, origin: &Origin) -> Vec<PathBuf> {
-    let mounts = text.lines().rev().filter_map(Placed::read);
+    let mounts = text.lines().rev().filter_map(Mount::read);
     let mut found: Vec<(usize, PathBuf)> = mounts
         .filter(|mount| mount.device == origin.device)
         .filter_map(|mount| {
@@ -160,26 +160,12 @@ pub fn paths_of(text: &str, origin: &Origin) -> Vec<PathBuf> {
     found.into_iter().map(|(_length, path)| path).collect()
 }
 
-/// The fields of a mount that describe its place and its origin.
-struct Placed<'text> {
-    device: &'text str,
-    root: Cow<'text, [u8]>,
-    point: Cow<'text, [u8]>,
-}
-
-impl<'text> Placed<'text> {
-    fn read(line: &'text str) -> Option<Self> {
-        let mut fields = line.split(' ').skip(2);
-        Some(Self {
-            device: fields.next()?,
-            root: unescaped(fields.next()?),
-            point: unescaped(fields.next()?),
-        })
-    }
-}
-
 struct Mount<'text> {
     id: u64,
+    /// `major:minor` of its file system.
+    device: &'text str,
+    /// The path below the root of its file system.
+    root: Cow<'text, [u8]>,
     point: Cow<'text, [u8]>,
     noexec: bool,
     propagates: bool,
@@ -192,7 +178,9 @@ impl<'text> Mount<'text> {
     fn read(line: &'text str) -> Option<Self> {
         let mut fields = line.split(' ');
         let id = fields.next()?.parse().ok()?;
-        let point = unescaped(fields.nth(3)?);
+        let device = fields.nth(1)?;
+        let root = unescaped(fields.next()?);
+        let point = unescaped(fields.next()?);
         let options = fields.next()?;
         let mut propagates = false;
         loop {
@@ -206,6 +194,8 @@ impl<'text> Mount<'text> {
         let mut options = options.split(',').chain(of_the_file_system.split(','));
         point.starts_with(b"/").then_some(Self {
             id,
+            device,
+            root,
             point,
             noexec: options.any(|option| option == "noexec"),
             propagates,
