@@ -24,7 +24,7 @@ use serde::de::IgnoredAny;
 
 use self::{
     budget::{Budget, Rank, size_of_pod},
-    pod::{Outline, RawPod, Unusable},
+    pod::{Outline, RawPod},
     splitter::{Element, Splitter, Text},
 };
 use crate::{
@@ -267,22 +267,10 @@ impl Kept {
     }
 
     fn keep(&mut self, index: usize, json: &str, selection: &Selection) -> Result<(), SkippedPod> {
-        let unusable = |unusable| match unusable {
-            Unusable::Shape(source) => SkippedPod::Shape { index, source },
-            Unusable::Uid {
-                namespace,
-                name,
-                source,
-            } => SkippedPod::Uid {
-                namespace,
-                name,
-                source,
-            },
-        };
         let raw: RawPod<'_> =
-            serde_json::from_str(json).map_err(|source| unusable(source.into()))?;
+            serde_json::from_str(json).map_err(|source| SkippedPod::Shape { index, source })?;
         let addresses = raw.addresses();
-        let pod = raw.into_pod(&selection.reads).map_err(unusable)?;
+        let pod = raw.into_pod(index, &selection.reads)?;
         let finished = pod.terminal.is_some();
         let rank = |bytes| Rank {
             finished,

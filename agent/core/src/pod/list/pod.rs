@@ -9,12 +9,13 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    SkippedPod,
     container::{RawContainer, RawSecurity, RawStatus},
     reduced,
     resources::{RawRequests, RawResources},
 };
 use crate::{
-    base::id::{InvalidId, PodUid},
+    base::id::PodUid,
     pod::{
         requests::{Init, Requests},
         restart_policy::RestartPolicy,
@@ -89,23 +90,6 @@ struct Address {
     ip: String,
 }
 
-/// Why an element of the list is not a usable pod.
-#[derive(Debug)]
-pub(super) enum Unusable {
-    Shape(serde_json::Error),
-    Uid {
-        namespace: String,
-        name: String,
-        source: InvalidId,
-    },
-}
-
-impl From<serde_json::Error> for Unusable {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Shape(error)
-    }
-}
-
 impl PodStatus {
     /// Why the pod has a terminal phase, if it has one.
     fn terminal(&self) -> Option<String> {
@@ -129,7 +113,8 @@ impl RawPod<'_> {
             .collect()
     }
 
-    pub(super) fn into_pod(self, reads: &Reads) -> Result<Pod, Unusable> {
+    /// `index` is the position in the list.
+    pub(super) fn into_pod(self, index: usize, reads: &Reads) -> Result<Pod, SkippedPod> {
         let Metadata {
             namespace,
             name,
@@ -141,7 +126,7 @@ impl RawPod<'_> {
         let uid = match PodUid::parse(&uid) {
             Ok(uid) => uid,
             Err(source) => {
-                return Err(Unusable::Uid {
+                return Err(SkippedPod::Uid {
                     namespace,
                     name,
                     source,
@@ -168,11 +153,12 @@ impl RawPod<'_> {
             init_container_statuses,
             ..
         } = self.status;
-        let mut containers = read(self.spec.containers, container_statuses)?;
+        let shape = |source| SkippedPod::Shape { index, source };
+        let mut containers = read(self.spec.containers, container_statuses).map_err(shape)?;
         // The allocation has room for the larger raw containers, and a pod stays in memory.
         containers.shrink_to_fit();
         let init = self.spec.init_containers.unwrap_or_default();
-        let init = read(init, init_container_statuses)?;
+        let init = read(init, init_container_statuses).map_err(shape)?;
         let requests = Requests::of_pod(
             containers.iter().map(|container| container.requests),
             init.iter().map(|init| Init {
@@ -197,7 +183,7 @@ impl RawPod<'_> {
             uid,
             namespace,
             name,
-            annotations: annotations.transpose()?.unwrap_or_default(),
+            annotations: annotations.transpose().map_err(shape)?.unwrap_or_default(),
             deleting: deletion_timestamp.is_some(),
             deletion_expires: deletion_timestamp.as_deref().and_then(unix_time),
             grace: deletion_grace_period_seconds
