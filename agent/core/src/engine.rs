@@ -122,12 +122,22 @@ impl Engine {
             }
             // === hold ===
             Event::Sandbox(request) => self.announced(now, request, &mut actions),
-            Event::Armed { sandbox, result } => self.armed(now, &sandbox, result, &mut actions),
+            Event::Armed { sandbox, result } => {
+                self.review_sandbox(now, &sandbox, &mut actions, |review, hold, actions| {
+                    review.armed(hold, result, actions);
+                });
+            }
             Event::Ready { sandbox, probe } => self.ready(now, &sandbox, &probe, &mut actions),
             Event::ProbeFailed { sandbox, probe } => {
-                self.probe_failed(now, &sandbox, probe, &mut actions);
+                self.review_sandbox(now, &sandbox, &mut actions, |review, hold, _actions| {
+                    review.probe_failed(hold, probe);
+                });
             }
-            Event::Opened { sandbox, result } => self.opened(now, &sandbox, result, &mut actions),
+            Event::Opened { sandbox, result } => {
+                self.review_sandbox(now, &sandbox, &mut actions, |review, hold, actions| {
+                    review.opened(hold, result, actions);
+                });
+            }
             Event::Found {
                 key,
                 sandbox,

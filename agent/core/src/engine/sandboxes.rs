@@ -14,7 +14,8 @@ use crate::{
     engine::{action::Action, event::Subject},
     hold::{
         Opened, Probe, Remains, Tally,
-        state::{HeldPorts, HoldPhase, Origin, Sandbox, TableKind},
+        review::HoldReview,
+        state::{HeldPorts, Hold, HoldPhase, Origin, Sandbox, TableKind},
     },
     pod::view::PodView,
     settings::config::LONGEST_WAIT,
@@ -23,20 +24,20 @@ use crate::{
 };
 
 impl Engine {
-    /// The table of a sandbox is installed, or could not be.
-    pub(super) fn armed(
+    /// Applies an event to the hold of a sandbox, and reviews its pod.
+    pub(super) fn review_sandbox(
         &mut self,
         now: Timestamp,
         sandbox: &SandboxId,
-        result: Result<(), String>,
         actions: &mut Vec<Action>,
+        apply: impl FnOnce(HoldReview<'_>, &mut Hold, &mut Vec<Action>),
     ) {
         let Some(uid) = self.owner(sandbox) else {
             return;
         };
         let view = self.current_view(now, &uid);
         if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
-            review.armed(hold, result, actions);
+            apply(review, hold, actions);
         }
         self.review_pod(now, &uid, actions);
     }
@@ -61,41 +62,6 @@ impl Engine {
             for claim in claims.filter(|claim| claim.probes().any(|one| one == *probe)) {
                 tracked.runs.found_listener(&claim.sidecar, now);
             }
-        }
-        self.review_pod(now, &uid, actions);
-    }
-
-    /// A probe of a sandbox could not be made.
-    pub(super) fn probe_failed(
-        &mut self,
-        now: Timestamp,
-        sandbox: &SandboxId,
-        probe: Probe,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(uid) = self.owner(sandbox) else {
-            return;
-        };
-        if let Some((review, hold)) = self.hold_review(now, &uid, None) {
-            review.probe_failed(hold, probe);
-        }
-        self.review_pod(now, &uid, actions);
-    }
-
-    /// The ports of a sandbox are released, or could not be.
-    pub(super) fn opened(
-        &mut self,
-        now: Timestamp,
-        sandbox: &SandboxId,
-        result: Result<Tally, String>,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(uid) = self.owner(sandbox) else {
-            return;
-        };
-        let view = self.current_view(now, &uid);
-        if let Some((review, hold)) = self.hold_review(now, &uid, view.as_ref()) {
-            review.opened(hold, result, actions);
         }
         self.review_pod(now, &uid, actions);
     }
