@@ -117,19 +117,13 @@ pub fn modes(modes: &NodeModes) -> Vec<Setting> {
     .into()
 }
 
-/// The positions of the keys in a text.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    sections: BTreeMap<String, BTreeMap<String, Location>>,
-    /// The positions of the recipes, in their order.
-    recipes: Vec<Location>,
-}
-
 type Any = Spanned<IgnoredAny>;
 
-#[derive(Deserialize, Default)]
+/// The positions of the values in a text.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Places {
+pub(super) struct Lines {
+    /// In their order.
     recipes: Vec<Any>,
     excluded_namespaces: Option<Any>,
     defaults: BTreeMap<String, Any>,
@@ -139,34 +133,22 @@ struct Places {
 impl Lines {
     /// An invalid text has no positions; the parser of the configuration reports the error.
     pub(super) fn of(text: &str) -> Self {
-        let places: Places = serde_saphyr::from_str(text).unwrap_or_default();
-        let keys = |map: &BTreeMap<String, Any>| -> BTreeMap<String, Location> {
-            map.iter()
-                .map(|(key, any)| (key.clone(), any.referenced))
-                .collect()
-        };
-        let excluded = places.excluded_namespaces.iter();
-        let excluded = excluded.map(|any| (String::new(), any.referenced));
-        let sections = [
-            ("excludedNamespaces", excluded.collect()),
-            ("defaults", keys(&places.defaults)),
-            ("ladder", keys(&places.ladder)),
-        ];
-        let sections = sections.map(|(name, keys)| (name.to_owned(), keys));
-        let recipes = places.recipes.iter().map(|any| any.referenced);
-        Self {
-            sections: sections.into(),
-            recipes: recipes.collect(),
-        }
+        serde_saphyr::from_str(text).unwrap_or_default()
     }
 
     /// The position of a key's value.
     pub(super) fn of_key(&self, section: &str, key: &str) -> Option<Location> {
-        known(self.sections.get(section)?.get(key))
+        let value = match section {
+            "excludedNamespaces" => self.excluded_namespaces.as_ref(),
+            "defaults" => self.defaults.get(key),
+            "ladder" => self.ladder.get(key),
+            _ => None,
+        };
+        known(value.map(|value| &value.referenced))
     }
 
     pub(super) fn of_recipe(&self, at: usize) -> Option<Location> {
-        known(self.recipes.get(at))
+        known(self.recipes.get(at).map(|recipe| &recipe.referenced))
     }
 }
 
