@@ -3,7 +3,7 @@
 //! The Node's annotation overrides its label of the same key, the key of a capability overrides [`annotation::MODE`], and
 //! the Node overrides the configuration.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -23,11 +23,17 @@ type Values = BTreeMap<String, String>;
     Eq,
     Default,
     Hash,
+    strum::Display,
+    strum::EnumString,
     strum::IntoStaticStr,
     strum::VariantNames,
-    strum::VariantArray,
 )]
-#[strum(serialize_all = "lowercase", const_into_str)]
+#[strum(
+    serialize_all = "lowercase",
+    const_into_str,
+    parse_err_ty = InvalidMode,
+    parse_err_fn = InvalidMode::of
+)]
 pub enum Mode {
     Off,
     /// usher decides and records, but does not act.
@@ -44,25 +50,13 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a mode (off, observe or enforce): {0:?}")]
 pub struct InvalidMode(String);
 
-impl FromStr for Mode {
-    type Err = InvalidMode;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        <Self as strum::VariantArray>::VARIANTS
-            .iter()
-            .copied()
-            .find(|mode| mode.as_str() == text)
-            .ok_or_else(|| InvalidMode(text.chars().take(64).collect()))
+impl InvalidMode {
+    fn of(text: &str) -> Self {
+        Self(text.chars().take(64).collect())
     }
 }
 
