@@ -122,7 +122,7 @@ fn live_pods(node: &NodeArgs) -> Vec<(String, &'static str)> {
         .iter()
         .flat_map(|survey| &survey.pods)
         .filter(|pod| pod.name.is_some())
-        .map(|pod| (pod.display_name(), pod.state.as_str()))
+        .map(|pod| (pod.display_name(), pod.state.into_str()))
         .collect();
     pods.sort();
     pods

@@ -351,11 +351,6 @@ pub enum LeftToKubelet {
 }
 
 impl Kind {
-    /// The decision's name, as in logs and metrics.
-    pub const fn as_str(&self) -> &'static str {
-        self.into_str()
-    }
-
     /// Why it was decided, and what happens next.
     pub fn reason(&self) -> String {
         self.to_string()

@@ -207,13 +207,6 @@ pub enum Failed {
     Open(String),
 }
 
-impl Opened {
-    /// The label in metrics.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -111,13 +111,6 @@ pub enum Unmeasured {
     Failed,
 }
 
-impl Released {
-    /// Label for metrics.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 pub(crate) fn describe_app(why: Released, held: Duration) -> String {
     let why = match why {
         Released::Limit => "its pre-stop time has passed".to_owned(),

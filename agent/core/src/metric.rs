@@ -67,18 +67,6 @@ impl Label {
     }
 }
 
-impl Kind {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
-impl Unit {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 impl Metric {
     /// The name without the suffixes of its type and unit.
     pub fn stem(&self) -> &'static str {
@@ -87,7 +75,7 @@ impl Metric {
             Kind::Counter => name.strip_suffix("_total").unwrap_or(name),
             Kind::Gauge | Kind::Histogram => name,
         };
-        let unit = self.unit.map_or("", Unit::as_str);
+        let unit = self.unit.map_or("", <&str>::from);
         let stem = name.strip_suffix(unit).unwrap_or(name);
         stem.strip_suffix('_').unwrap_or(stem)
     }
@@ -153,13 +141,13 @@ mod tests {
             assert!(seen.insert(name), "{name} is there twice");
             let ours = name.starts_with("usher_") || name.starts_with("process_");
             assert!(ours, "{name}");
-            let end = unit.map_or(String::new(), |unit| format!("_{}", unit.as_str()));
+            let end = unit.map_or(String::new(), |unit| format!("_{}", unit.into_str()));
             let total = if *kind == Kind::Counter { "_total" } else { "" };
             assert_eq!(format!("{}{end}{total}", metric.stem()), **name);
             assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{name}");
             let stem = name.strip_suffix("_total").unwrap_or(name);
             let mut units = [Unit::Seconds, Unit::Bytes].into_iter();
-            let named = units.find(|unit| stem.ends_with(unit.as_str()));
+            let named = units.find(|unit| stem.ends_with(unit.into_str()));
             assert_eq!(*unit, named, "{name}");
             // A process says what it is, and no distribution.
             let is_histogram = name.starts_with("usher_") && named == Some(Unit::Seconds);
@@ -176,9 +164,9 @@ mod tests {
     #[test]
     fn words_for_types_and_units() {
         let kinds = [Kind::Counter, Kind::Gauge, Kind::Histogram];
-        assert_eq!(kinds.map(Kind::as_str), ["counter", "gauge", "histogram"]);
+        assert_eq!(kinds.map(<&str>::from), ["counter", "gauge", "histogram"]);
         let units = [Unit::Seconds, Unit::Bytes];
-        assert_eq!(units.map(Unit::as_str), ["seconds", "bytes"]);
+        assert_eq!(units.map(<&str>::from), ["seconds", "bytes"]);
     }
 
     #[test]

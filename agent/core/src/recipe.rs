@@ -78,13 +78,6 @@ pub enum Order {
     Mesh,
 }
 
-impl Order {
-    /// The name as recipes write it.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 /// Whether the stop signal of a sidecar may be held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -84,7 +84,7 @@ impl Why {
     /// Label for metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Opened(why) => why.as_str(),
+            Self::Opened(why) => why.into_str(),
             other => other.into_str(),
         }
     }

@@ -47,7 +47,7 @@ impl NodeLoop {
             OperatorRequest::Order(order, reply) => {
                 let _entered = self.pod_span(&order.pod).entered();
                 tracing::info!(
-                    order = order.verb.as_str(),
+                    order = order.verb.into_str(),
                     by = %order.requester,
                     dry_run = order.dry_run,
                     "received an operator's request"
@@ -106,7 +106,7 @@ impl NodeLoop {
             .engine
             .pod_name(&pod)
             .unwrap_or_else(|| pod.to_string());
-        let ordered = |answer| Ordered::new(&name, verb.as_str(), dry_run, answer);
+        let ordered = |answer| Ordered::new(&name, verb.into_str(), dry_run, answer);
         if verb == Verb::Hold && !dry_run && matches!(answer, Answer::Taken(_)) {
             // The hold may still fail while the namespace is opened and the table is installed.
             self.pending_holds.push(PendingHold {

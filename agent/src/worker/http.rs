@@ -17,7 +17,7 @@ pub(super) fn message(
     headers: Vec<(String, String)>,
 ) -> Result<hyper::Request<Empty<Bytes>>, hyper::http::Error> {
     let mut builder = hyper::Request::builder()
-        .method(request.method.as_str())
+        .method(request.method.into_str())
         .uri(&request.path)
         .header(header::HOST, format!("localhost:{}", request.port))
         .header(header::CONNECTION, "close")

@@ -87,7 +87,7 @@ fn running_agent_serves_exactly_the_reference() {
     assert_eq!(names, metric::all().map(|metric| metric.name).collect());
     for metric in metric::all() {
         let family = &families[metric.name];
-        assert_eq!(family.kind, metric.kind.as_str(), "{}", metric.name);
+        assert_eq!(family.kind, metric.kind.into_str(), "{}", metric.name);
         assert_eq!(family.help, format!("{}.", metric.meaning));
         assert_eq!(family.samples, series(metric), "{}", metric.name);
     }

@@ -26,7 +26,7 @@ pub(super) fn annotations() -> String {
 }
 
 fn row(known: &Known) -> [String; 5] {
-    let on = known.on.iter().map(|holder| holder.as_str().to_owned());
+    let on = known.on.iter().map(|holder| holder.into_str().to_owned());
     [
         code(known.key),
         listed(on, "or"),
@@ -121,7 +121,7 @@ fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
         ("defaults.spoil", spoil.to_string()),
         ("defaults.hold", hold.to_string()),
         ("defaults.holdDeadline", duration(*hold_deadline)),
-        ("defaults.onDeadline", on_deadline.as_str().to_owned()),
+        ("defaults.onDeadline", on_deadline.into_str().to_owned()),
         ("defaults.holdAgain", hold_again.to_string()),
         ("ladder.attempt", duration(*attempt)),
         ("ladder.settle", duration(*settle)),

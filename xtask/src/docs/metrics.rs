@@ -20,11 +20,11 @@ pub(super) fn reference() -> String {
 }
 
 fn row(metric: &Metric) -> [String; 5] {
-    let unit = metric.unit.map_or("", metric::Unit::as_str);
+    let unit = metric.unit.map_or("", <&str>::from);
     let labels: Vec<String> = metric.labels.iter().map(label).collect();
     [
         code(metric.name),
-        metric.kind.as_str().to_owned(),
+        metric.kind.into_str().to_owned(),
         unit.to_owned(),
         labels.join("; "),
         metric.meaning.to_owned(),

@@ -106,7 +106,7 @@ fn section(recipe: &Recipe) -> String {
     let kind = if recipe.ends_by_itself {
         "Ends by itself once the other containers have ended".to_owned()
     } else {
-        format!("Stage: {}", recipe.order.as_str())
+        format!("Stage: {}", recipe.order.into_str())
     };
     let mut blocks = vec![
         format!("### {}", recipe.name),

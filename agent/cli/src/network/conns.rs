@@ -138,7 +138,7 @@ fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
 /// The names that `ss` uses, in any case, and their long forms.
 fn states() -> impl TypedValueParser<Value = State> {
     let words = State::ALL.map(|state| {
-        let word = PossibleValue::new(state.as_str());
+        let word = PossibleValue::new(state.into_str());
         match state {
             State::Established => word.alias("established"),
             State::Listen => word.alias("listening"),

@@ -61,7 +61,7 @@ impl Report for Pods {
             let ports = pod.held_ports.iter().map(ToString::to_string);
             let mut row = vec![
                 pod.display_name().into(),
-                Cell::new(pod.state.as_str(), tone(pod.state)),
+                Cell::new(pod.state.into_str(), tone(pod.state)),
                 containers(pod, &[Role::App]),
                 containers(pod, &[Role::Sidecar, Role::SelfEnding, Role::Native]),
                 Cell::or_dash(pod.decision.clone()),
@@ -107,7 +107,7 @@ fn containers(pod: &Pod, roles: &[Role]) -> Cell {
             match (found.state, found.exit_code) {
                 (ContainerState::Running, _) => name.to_owned(),
                 (ContainerState::Exited, Some(code)) => format!("{name}(exit {code})"),
-                (state, _) => format!("{name}({})", state.as_str()),
+                (state, _) => format!("{name}({})", state.into_str()),
             }
         })
         .collect();

@@ -59,7 +59,7 @@ impl Ordered {
         match answer {
             Answer::Nothing(says) => reply(Self::NOTHING, says),
             Answer::Refused(why) => Self {
-                refusal: Some(why.as_str().to_owned()),
+                refusal: Some(why.into_str().to_owned()),
                 yields_to_force: why.yields_to_force(),
                 ..reply(Self::REFUSED, why.to_string())
             },

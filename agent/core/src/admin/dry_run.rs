@@ -39,12 +39,6 @@ pub enum Acts {
     No,
 }
 
-impl Acts {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Quit {
@@ -213,7 +207,7 @@ mod tests {
     #[test]
     fn text_matches_the_json_names() {
         for (acts, word) in [(Acts::Now, "now"), (Acts::Later, "later"), (Acts::No, "no")] {
-            assert_eq!(acts.as_str(), word);
+            assert_eq!(acts.into_str(), word);
             assert_eq!(serde_json::to_value(acts).unwrap(), word);
         }
     }

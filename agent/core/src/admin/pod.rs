@@ -58,12 +58,6 @@ pub(super) const fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl PodState {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
@@ -105,12 +99,6 @@ pub enum Role {
     Other,
 }
 
-impl Role {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
@@ -121,12 +109,6 @@ pub enum ContainerState {
     Starting,
     Running,
     Exited,
-}
-
-impl ContainerState {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
 }
 
 impl Pod {
@@ -153,7 +135,7 @@ mod tests {
             (PodState::Finished, "finished"),
             (PodState::Done, "done"),
         ] {
-            assert_eq!(state.as_str(), word);
+            assert_eq!(state.into_str(), word);
             assert_eq!(serde_json::to_value(state).unwrap(), word);
         }
         for (role, word) in [
@@ -164,7 +146,7 @@ mod tests {
             (Role::Init, "init"),
             (Role::Other, "other"),
         ] {
-            assert_eq!(role.as_str(), word);
+            assert_eq!(role.into_str(), word);
             assert_eq!(serde_json::to_value(role).unwrap(), word);
         }
         for (state, word) in [
@@ -173,7 +155,7 @@ mod tests {
             (ContainerState::Running, "running"),
             (ContainerState::Exited, "exited"),
         ] {
-            assert_eq!(state.as_str(), word);
+            assert_eq!(state.into_str(), word);
             assert_eq!(serde_json::to_value(state).unwrap(), word);
         }
     }

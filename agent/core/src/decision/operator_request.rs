@@ -35,13 +35,6 @@ pub struct OperatorRequest {
     pub summary: String,
 }
 
-impl Verb {
-    /// The subcommand of the command line.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 impl fmt::Display for OperatorRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forced = match self.verb {
@@ -51,7 +44,7 @@ impl fmt::Display for OperatorRequest {
         write!(
             out,
             "{}{forced}, requested by {}: {}",
-            self.verb.as_str(),
+            self.verb.into_str(),
             self.requester,
             self.summary
         )

@@ -368,7 +368,7 @@ mod tests {
             },
         };
         let detail = Detail::from(&kind);
-        assert_eq!(detail.name(), kind.as_str());
+        assert_eq!(detail.name(), kind.into_str());
         let entry = Entry {
             detail,
             ..entry(1, 10)

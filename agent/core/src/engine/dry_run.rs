@@ -155,7 +155,7 @@ impl Engine {
             recipe: sidecar.recipe.to_string(),
             recognised_by: recognised
                 .unwrap_or_else(|| format!("annotation {}", crate::settings::annotation::SIDECARS)),
-            stage: sidecar.order.as_str().to_owned(),
+            stage: sidecar.order.into_str().to_owned(),
             version: version.map(|version| version.to_string()),
             ladder: ladder.collect(),
             on_deletion: view.never_finishes().then(on_deletion),

@@ -108,11 +108,6 @@ impl Refused {
             | Self::Failed => false,
         }
     }
-
-    /// The kind of refusal, as in JSON.
-    pub const fn as_str(&self) -> &'static str {
-        self.into_str()
-    }
 }
 
 #[cfg(test)]
@@ -186,7 +181,7 @@ mod tests {
             ),
         ];
         for (why, word, says, yields) in cases {
-            assert_eq!(why.as_str(), word);
+            assert_eq!(why.into_str(), word);
             assert_eq!(why.to_string(), says);
             assert_eq!(why.yields_to_force(), yields, "{word}");
         }

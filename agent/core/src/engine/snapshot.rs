@@ -108,7 +108,7 @@ fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {
         namespace: spec.map(|spec| spec.namespace.clone()),
         name: spec.map(|spec| spec.name.clone()),
         state: state_of(tracked, view, holds || held_starts > 0),
-        decision: last_decision.map(|kind| kind.as_str().to_owned()),
+        decision: last_decision.map(|kind| kind.into_str().to_owned()),
         reason: last_decision.map(crate::decision::Kind::reason),
         held_ports: held_ports.unwrap_or_default(),
         held_starts,

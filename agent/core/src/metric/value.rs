@@ -175,7 +175,7 @@ impl Value for HoldResult {
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Released(why) => why.as_str(),
+            Self::Released(why) => why.into_str(),
             Self::Failed => "failed",
         }
     }

@@ -33,17 +33,11 @@ pub struct Process {
     Deserialize,
     strum::IntoStaticStr,
 )]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     Tcp,
     Udp,
-}
-
-impl Protocol {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The state of a socket: the states of TCP in the kernel's numbers
@@ -64,7 +58,7 @@ impl Protocol {
     strum::IntoStaticStr,
 )]
 #[serde(into = "&'static str")]
-#[strum(serialize_all = "SCREAMING-KEBAB-CASE")]
+#[strum(serialize_all = "SCREAMING-KEBAB-CASE", const_into_str)]
 #[expect(missing_docs, reason = "the names of TCP's own states")]
 #[repr(u8)]
 pub enum State {
@@ -112,15 +106,10 @@ impl State {
             number => Self::from_repr(number).unwrap_or(Self::Other),
         }
     }
-
-    /// The name in `ss`.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no state; there are {}", State::ALL.map(State::as_str).join(", "))]
+#[error("{text:?} is no state; there are {}", State::ALL.map(<&str>::from).join(", "))]
 pub struct UnknownState {
     text: String,
 }
@@ -139,7 +128,7 @@ impl FromStr for State {
             "UNCONNECTED" | "CLOSE" | "CLOSED" => Some(Self::Unconnected),
             word => Self::ALL
                 .into_iter()
-                .find(|state| plain(state.as_str()) == word),
+                .find(|state| plain(state.into_str()) == word),
         };
         found.ok_or_else(|| UnknownState {
             text: text.chars().take(32).collect(),
@@ -150,7 +139,7 @@ impl FromStr for State {
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
-        if word == Self::Other.as_str() {
+        if word == Self::Other.into_str() {
             return Ok(Self::Other);
         }
         word.parse().map_err(de::Error::custom)
@@ -161,7 +150,7 @@ impl<'de> Deserialize<'de> for State {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr, strum::IntoStaticStr,
 )]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum TimerKind {
@@ -171,12 +160,6 @@ pub enum TimerKind {
     TimeWait,
     /// The kernel probes whether the peer accepts data again.
     Persist,
-}
-
-impl TimerKind {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,8 +251,8 @@ mod tests {
     fn states_have_numbers_and_words() {
         for state in State::ALL {
             assert_eq!(State::of_kernel(state as u8), state);
-            assert_eq!(state.as_str().parse(), Ok(state));
-            assert_eq!(state.as_str().to_lowercase().parse(), Ok(state));
+            assert_eq!(state.into_str().parse(), Ok(state));
+            assert_eq!(state.into_str().to_lowercase().parse(), Ok(state));
         }
         assert_eq!(State::of_kernel(12), State::SynReceived);
         assert_eq!(State::of_kernel(200), State::Other);
@@ -292,11 +275,11 @@ mod tests {
             (5, None),
         ] {
             let kind = TimerKind::from_repr(number);
-            assert_eq!(kind.map(TimerKind::as_str), word, "{number}");
+            assert_eq!(kind.map(<&str>::from), word, "{number}");
             assert_eq!(serde_json::json!(kind), serde_json::json!(word));
         }
         for (protocol, word) in [(Protocol::Tcp, "tcp"), (Protocol::Udp, "udp")] {
-            assert_eq!(protocol.as_str(), word);
+            assert_eq!(protocol.into_str(), word);
             assert_eq!(serde_json::json!(protocol), word);
         }
     }

@@ -43,11 +43,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome's name in metrics.
-    pub const fn as_str(&self) -> &'static str {
-        self.into_str()
-    }
-
     /// Whether the sidecar's own program has replied.
     pub const fn is_reply(&self) -> bool {
         matches!(self, Self::Accepted | Self::Rejected(_))

@@ -79,12 +79,6 @@ impl Step {
     }
 }
 
-impl Method {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 impl Signal {
     /// The signals that may be requested by name.
     pub const NAMED: [Self; 6] = [
@@ -95,10 +89,6 @@ impl Signal {
         Self::Usr1,
         Self::Usr2,
     ];
-
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
 }
 
 /// Whether a text is valid as path and query of a request line.
@@ -113,11 +103,11 @@ impl fmt::Display for Step {
             Self::Signal {
                 signal,
                 process: None,
-            } => formatter.write_str(signal.as_str()),
+            } => formatter.write_str(signal.into_str()),
             Self::Signal {
                 signal,
                 process: Some(process),
-            } => write!(formatter, "{} to {process}", signal.as_str()),
+            } => write!(formatter, "{} to {process}", signal.into_str()),
         }
     }
 }
@@ -127,7 +117,7 @@ impl fmt::Display for Request {
         write!(
             formatter,
             "{} :{}{}",
-            self.method.as_str(),
+            self.method.into_str(),
             self.port,
             self.path
         )

@@ -29,12 +29,6 @@ pub enum Holder {
     Pod,
 }
 
-impl Holder {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 /// An annotation that usher reads, for people.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
@@ -220,7 +214,7 @@ mod tests {
 
     #[test]
     fn places_of_annotations_are_named() {
-        let words = [Holder::Node, Holder::Namespace, Holder::Pod].map(Holder::as_str);
+        let words = [Holder::Node, Holder::Namespace, Holder::Pod].map(<&str>::from);
         assert_eq!(words, ["Node", "Namespace", "pod"]);
     }
 

@@ -87,12 +87,6 @@ pub enum OnDeadline {
     Closed,
 }
 
-impl OnDeadline {
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 /// Timings of the ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]

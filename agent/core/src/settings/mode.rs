@@ -43,13 +43,6 @@ pub enum Mode {
     Enforce,
 }
 
-impl Mode {
-    /// The annotation's value for this mode.
-    pub const fn as_str(self) -> &'static str {
-        self.into_str()
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a mode (off, observe or enforce): {0:?}")]
 pub struct InvalidMode(String);

@@ -222,14 +222,14 @@ fn how_to_end(how: &str) -> Option<Named> {
     }
     let signal = Signal::NAMED
         .into_iter()
-        .find(|signal| signal.as_str() == how);
+        .find(|signal| signal.into_str() == how);
     if let Some(signal) = signal {
         return Some(Named::Sidecar(Step::signal(signal)));
     }
     let (method, rest) = how.split_once(' ')?;
     let method = [Method::Get, Method::Post]
         .into_iter()
-        .find(|known| known.as_str() == method)?;
+        .find(|known| known.into_str() == method)?;
     let rest = rest.trim().strip_prefix(':')?;
     let slash = rest.find('/')?;
     let (port, path) = rest.split_at(slash);

@@ -181,8 +181,8 @@ fn cells(row: &Row, wide: bool) -> Vec<Cell> {
         Some(_) => Tone::Plain,
     };
     let mut cells = vec![
-        row.protocol.as_str().into(),
-        row.state.as_str().into(),
+        row.protocol.into_str().into(),
+        row.state.into_str().into(),
         receive,
         send,
         row.local_text().into(),
@@ -199,7 +199,7 @@ fn cells(row: &Row, wide: bool) -> Vec<Cell> {
         let timer = row.timer.map(|timer| {
             let seconds = timer.left_ms / 1000;
             let tenths = timer.left_ms % 1000 / 100;
-            format!("{} {seconds}.{tenths}s", timer.kind.as_str())
+            format!("{} {seconds}.{tenths}s", timer.kind.into_str())
         });
         let rtt = row
             .rtt_us

@@ -81,7 +81,7 @@ fn explanation_has_everything() {
     let roles: Vec<(&str, &str)> = explanation
         .containers
         .iter()
-        .map(|one| (&one.name[..], one.role.as_str()))
+        .map(|one| (&one.name[..], one.role.into_str()))
         .collect();
     assert_eq!(roles, [("app", "app"), ("istio-proxy", "sidecar")]);
     assert_eq!(explanation.containers[1].recipe.as_deref(), Some("istio"));

@@ -123,7 +123,7 @@ mod tests {
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let served: BTreeSet<&str> = types.collect();
         let described: BTreeSet<String> = metric::all()
-            .map(|metric| format!("{} {}", metric.name, metric.kind.as_str()))
+            .map(|metric| format!("{} {}", metric.name, metric.kind.into_str()))
             .collect();
         assert_eq!(served, described.iter().map(String::as_str).collect());
     }

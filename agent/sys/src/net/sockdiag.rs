@@ -68,7 +68,7 @@ pub enum Error {
     },
     #[error("checking whether the kernel can look up sockets")]
     Support(#[source] io::Error),
-    #[error("listing the {} sockets", protocol.as_str())]
+    #[error("listing the {} sockets", protocol.into_str())]
     Dump {
         protocol: socket::Protocol,
         source: io::Error,

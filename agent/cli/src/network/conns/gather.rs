@@ -135,7 +135,7 @@ fn sockets(netns: &Netns, detail: Detail, fits: impl Fn(&Socket) -> bool) -> Res
         ));
     }
     for protocol in dumped.absent {
-        let (small, large) = (protocol.as_str(), protocol.as_str().to_uppercase());
+        let (small, large) = (protocol.into_str(), protocol.into_str().to_uppercase());
         seen.gaps.push(format!(
             "no {large} sockets are listed: {small}_diag is missing in the kernel (CONFIG_INET_{large}_DIAG)"
         ));

@@ -169,7 +169,7 @@ fn container(member: &Member, wide: bool) -> String {
         (Some(recipe), Role::SelfEnding) => format!("ends by itself ({recipe})"),
         (Some(recipe), _) => format!("sidecar ({recipe})"),
         (None, Role::Native) => "native sidecar".to_owned(),
-        (None, role) => role.as_str().to_owned(),
+        (None, role) => role.into_str().to_owned(),
     };
     let restarts = match member.restarts {
         0 => String::new(),

@@ -71,7 +71,7 @@ fn acts(what: &str, acts: Acts, mode: &str) -> Cell {
         Acts::Later => Tone::Plain,
         Acts::No => Tone::Warn,
     };
-    Cell::new(format!("{what}: {} (mode {mode})", acts.as_str()), tone)
+    Cell::new(format!("{what}: {} (mode {mode})", acts.into_str()), tone)
 }
 
 fn recognised(sidecar: &Sidecar) -> Cell {

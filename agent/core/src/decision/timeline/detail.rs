@@ -206,7 +206,7 @@ impl From<&Kind> for Detail {
                 ran_ms: millis(*ran),
                 connections: Some(*connections),
             },
-            other => Self::named(other.as_str()),
+            other => Self::named(other.into_str()),
         }
     }
 }

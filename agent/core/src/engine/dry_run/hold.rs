@@ -70,7 +70,7 @@ impl Engine {
             because,
             held_ports: held_ports.collect(),
             deadline_ms: ms(plan.tuning.hold_deadline),
-            on_deadline: plan.tuning.on_deadline.as_str().to_owned(),
+            on_deadline: plan.tuning.on_deadline.into_str().to_owned(),
             again: plan.tuning.hold_again,
             passing_uids: ids(|identity| &identity.users),
             passing_gids: ids(|identity| &identity.groups),

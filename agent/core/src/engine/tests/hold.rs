@@ -84,7 +84,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
             | Kind::StartReleased { .. }
             | Kind::StartMissed
             | Kind::StartNotHeld(_)
-            | Kind::WouldHold { .. }) => format!("{}: {}", kind.as_str(), kind.reason()),
+            | Kind::WouldHold { .. }) => format!("{}: {}", kind.into_str(), kind.reason()),
             _ => return None,
         },
         _ => return None,

@@ -76,7 +76,7 @@ fn a_reply_is_reported_with_the_time_since_the_exit() {
     let [Action::Report(decision)] = &actions[..] else {
         panic!("{actions:?}");
     };
-    assert_eq!(decision.kind.as_str(), "quit-accepted");
+    assert_eq!(decision.kind.into_str(), "quit-accepted");
     assert_eq!(decision.since_exit, Some(took));
 }
 

@@ -164,7 +164,7 @@ impl Stage {
                     ..
                 }) => {
                     self.state_reports
-                        .push(format!("{}: {}", kind.as_str(), kind.reason()));
+                        .push(format!("{}: {}", kind.into_str(), kind.reason()));
                     continue;
                 }
                 Action::Prepare(key) => {
@@ -226,7 +226,7 @@ impl Stage {
                         Kind::Skipped { reason } => format!(": {reason:?}"),
                         _ => String::new(),
                     };
-                    let kind = decision.kind.as_str();
+                    let kind = decision.kind.into_str();
                     format!("{}{kind}{next}", what.unwrap_or_default())
                 }
             });
@@ -327,7 +327,7 @@ fn line(action: &Action) -> Option<String> {
             container, kind, ..
         }) => {
             let name = container.as_ref().map(|name| format!("{name} "));
-            let (name, what) = (name.unwrap_or_default(), kind.as_str());
+            let (name, what) = (name.unwrap_or_default(), kind.into_str());
             Some(format!("{name}{what}: {}", kind.reason()))
         }
         _ => None,

@@ -93,7 +93,7 @@ fn plan(pod: &Pod) -> Vec<String> {
         let Some(sidecar) = plan.sidecars.iter().find(|one| one.name == *name) else {
             continue;
         };
-        let mut line = format!("{name}: {}, {}", sidecar.recipe, sidecar.order.as_str());
+        let mut line = format!("{name}: {}, {}", sidecar.recipe, sidecar.order.into_str());
         for step in &sidecar.ladder {
             write!(line, "; {}", step.step).unwrap();
             if step.code != ExitCode::ZERO {

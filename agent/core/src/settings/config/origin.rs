@@ -60,7 +60,7 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         ("spoil", spoil.to_string()),
         ("hold", hold.to_string()),
         ("holdDeadline", time(hold_deadline)),
-        ("onDeadline", on_deadline.as_str().to_owned()),
+        ("onDeadline", on_deadline.into_str().to_owned()),
         ("holdAgain", hold_again.to_string()),
     ];
     let Ladder {
@@ -99,7 +99,7 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         };
         Setting::new(
             format!("recipes.{}", recipe.name),
-            recipe.order.as_str(),
+            recipe.order.into_str(),
             source,
         )
     }));
@@ -113,7 +113,7 @@ pub fn modes(modes: &NodeModes) -> Vec<Setting> {
         ("mode.hold", modes.hold),
         ("mode.linger", modes.linger),
     ]
-    .map(|(key, setting)| Setting::new(key, setting.mode.as_str(), setting.origin()))
+    .map(|(key, setting)| Setting::new(key, setting.mode.into_str(), setting.origin()))
     .into()
 }
 

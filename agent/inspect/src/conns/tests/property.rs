@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn states_round_trip(text in "\\PC{0,40}") {
         if let Ok(state) = text.parse::<State>() {
-            prop_assert_eq!(state.as_str().parse(), Ok(state));
+            prop_assert_eq!(state.into_str().parse(), Ok(state));
         }
     }
 }
