@@ -6,7 +6,6 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -14,7 +13,12 @@ use clap::{ValueEnum, ValueHint};
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 use usher_client::node_args::NodeArgs;
 
-use crate::{data_source::node::Node, global::command_line::POD, output::stdout};
+use crate::{
+    data_source::node::Node,
+    failure::Failure,
+    global::{Exit, command_line::POD},
+    output::stdout,
+};
 
 /// The hidden subcommand that the scripts call.
 pub(super) const COMPLETE: &str = "__complete";
@@ -82,17 +86,15 @@ pub(super) struct Words {
     words: Vec<OsString>,
 }
 
-pub(super) fn run(args: &Args) -> ExitCode {
-    match stdout::put(args.shell.script()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report().into(),
-    }
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    stdout::put(args.shell.script())?;
+    Ok(Exit::Success)
 }
 
 /// Replies to a script with one candidate per line: the value, a tab, and its description.
 ///
 /// Errors are dropped: they would appear in the middle of the command line that is being typed.
-pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> ExitCode {
+pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> Exit {
     let node = node.clone();
     let lines = candidates(command, args.words, move || live_pods(&node));
     let text: String = lines
@@ -100,10 +102,7 @@ pub(super) fn complete(args: Words, command: clap::Command, node: &NodeArgs) -> 
         .take(MAX_CANDIDATES)
         .flat_map(|line| [line, "\n"])
         .collect();
-    match stdout::put(&text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.exit.into(),
-    }
+    stdout::put(&text).map_or_else(|error| error.exit, |()| Exit::Success)
 }
 
 /// The pods of the node by name, with their states. Reads the node, not the agent: that is as fast, and works without

@@ -23,16 +23,6 @@ pub(crate) enum Exit {
     Unavailable,
 }
 
-impl Exit {
-    /// This code, or `other` after a success.
-    pub(crate) fn and(self, other: Self) -> Self {
-        match self {
-            Self::Success => other,
-            failed => failed,
-        }
-    }
-}
-
 impl From<Exit> for u8 {
     fn from(exit: Exit) -> Self {
         match exit {

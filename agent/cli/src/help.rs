@@ -4,7 +4,7 @@
 //! them, which the program contains. So the help command in a report works on every node and matches the program's
 //! version.
 
-use std::{fmt::Write, process::ExitCode};
+use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
@@ -34,14 +34,11 @@ pub(super) struct Args {
 }
 
 /// Prints help about the commands of `program`.
-pub(super) fn run(args: &Args, program: clap::Command) -> ExitCode {
-    let printed = text(args.name.as_deref(), program)
-        .map_err(|text| Failure::new(Exit::Usage, text))
-        .and_then(|text| stdout::put(&text));
-    match printed {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report().into(),
-    }
+pub(super) fn run(args: &Args, program: clap::Command) -> Result<Exit, Failure> {
+    let text =
+        text(args.name.as_deref(), program).map_err(|text| Failure::new(Exit::Usage, text))?;
+    stdout::put(&text)?;
+    Ok(Exit::Success)
 }
 
 fn text(name: Option<&str>, mut program: clap::Command) -> Result<String, String> {

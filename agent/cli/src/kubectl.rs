@@ -93,13 +93,15 @@ impl ClusterArgs {
 /// Runs the `kubectl-usher` program.
 pub fn run() -> ExitCode {
     let matches = full_command().get_matches();
-    let code = match crate::runtime() {
-        Ok(runtime) => runtime.block_on(answer(&matches)),
-        Err(error) => Err(Failure::unavailable(format!("cannot start: {error}"))),
-    };
-    match code {
-        Ok(code) => code,
-        Err(failure) => failure.report().into(),
+    let needs_no_cluster =
+        matches.contains_id("file") || matches.subcommand_matches("help").is_some();
+    if !needs_no_cluster {
+        return crate::block_on(answer(&matches));
+    }
+    // The command starts a runtime, and a runtime cannot start within another one.
+    match crate::args(&matches) {
+        Ok(args) => args.run(),
+        Err(error) => Failure::new(Exit::Usage, error.to_string()).report().into(),
     }
 }
 
@@ -190,13 +192,7 @@ impl Request {
     }
 }
 
-async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let needs_no_cluster =
-        matches.contains_id("file") || matches.subcommand_matches("help").is_some();
-    if needs_no_cluster {
-        let usage = |error: clap::Error| Failure::new(Exit::Usage, error.to_string());
-        return Ok(crate::args(matches).map_err(usage)?.run());
-    }
+async fn answer(matches: &ArgMatches) -> Result<Code, Failure> {
     let mut request = Request::parse(matches)?;
     let cluster = Cluster::connect(&request.cluster).await?;
     let is_terminal = io::stdout().is_terminal();
@@ -213,11 +209,7 @@ async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let global = Global::from_arg_matches(matches)
             .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         let output = Output::new(&global);
-        return Ok(
-            fleet::run(&cluster, agents, request.finish(colours), output)
-                .await?
-                .into(),
-        );
+        return fleet::run(&cluster, agents, request.finish(colours), output).await;
     }
     let agent = locate(&cluster, &mut request).await?;
     let mut line = request.finish(colours);
@@ -229,7 +221,7 @@ async fn answer(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     if let Some(dump) = dump {
         redirect::remove_incomplete(&dump, &ran);
     }
-    Ok(ran?.into())
+    ran
 }
 
 /// Finds the agent that the command needs. Replaces the pods of the command by their full names.

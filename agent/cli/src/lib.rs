@@ -40,6 +40,7 @@ use usher_sys::process::memory::{self, BoundedAllocator};
 
 pub use self::completion::Shell;
 use self::{
+    failure::Failure,
     global::command_line::CommandLine,
     network::{capture, connect, conns, request, resolve, rules},
     node::{check, cleanup, config, log, metrics, report, status, sysdump, watch},
@@ -144,13 +145,13 @@ impl Args {
         match command {
             Command::Capture(args) => block_on(capture::run(&args, &global)),
             Command::Check(args) => block_on(check::run(&args, &global)),
-            Command::Cleanup(args) => cleanup::run(&args),
-            Command::Completion(args) => completion::run(&args),
+            Command::Cleanup(args) => end(cleanup::run(&args)),
+            Command::Completion(args) => end(completion::run(&args)),
             Command::Connect(args) => block_on(connect::run(&args, &global)),
             Command::Conns(args) => block_on(conns::run(&args, &global)),
             Command::Config(args) => block_on(config::run(&args, &global)),
             Command::Explain(args) => block_on(explain::run(&args, &global)),
-            Command::Help(args) => help::run(&args, Args::command()),
+            Command::Help(args) => end(help::run(&args, Args::command())),
             Command::Hold(args) => block_on(hold::run(&args, &global)),
             Command::Log(args) => block_on(log::run(&args, &global)),
             Command::Metrics(args) => block_on(metrics::run(&args, &global)),
@@ -166,7 +167,9 @@ impl Args {
             Command::Stuck(args) => block_on(stuck::run(&args, &global)),
             Command::Sysdump(args) => block_on(sysdump::run(&args, &global)),
             Command::Watch(args) => block_on(watch::run(&args, &global)),
-            Command::Complete(words) => completion::complete(words, Args::command(), &global.node),
+            Command::Complete(words) => {
+                completion::complete(words, Args::command(), &global.node).into()
+            }
         }
     }
 }
@@ -203,14 +206,14 @@ impl Command {
     }
 }
 
-fn block_on(command: impl Future<Output = global::Exit>) -> ExitCode {
-    match runtime() {
-        Ok(runtime) => runtime.block_on(command).into(),
-        Err(error) => {
-            print_stderr(&format!("cannot start: {error}"));
-            global::Exit::Unavailable.into()
-        }
-    }
+fn block_on<E: Into<ExitCode>>(command: impl Future<Output = Result<E, Failure>>) -> ExitCode {
+    let runtime = runtime().map_err(|error| Failure::unavailable(format!("cannot start: {error}")));
+    end(runtime.and_then(|runtime| runtime.block_on(command)))
+}
+
+/// The exit code of a command. Reports its failure.
+fn end(ended: Result<impl Into<ExitCode>, Failure>) -> ExitCode {
+    ended.map_or_else(|failure| failure.report().into(), Into::into)
 }
 
 /// A runtime on the current thread.

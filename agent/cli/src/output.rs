@@ -21,7 +21,7 @@ use usher_inspect::text::{
 pub(crate) use self::report::{Report, SysdumpReport};
 use crate::{
     failure::Failure,
-    global::{Colour, Exit, Format, Global},
+    global::{Colour, Format, Global},
 };
 
 /// Characters of a cell that a table shows; JSON and YAML have all of them.
@@ -50,18 +50,11 @@ impl Output {
     }
 
     /// Prints a report to standard output.
-    pub(crate) fn show<T: Report>(self, from: Origin, report: T) -> Exit {
-        let text = self.text(from, report);
-        match text {
-            Ok(text) => match stdout::put(&text) {
-                Ok(()) => Exit::Success,
-                Err(error) => error.report(),
-            },
-            Err(error) => {
-                crate::stderr::print_stderr(&format!("cannot serialize the report: {error}"));
-                Exit::Unavailable
-            }
-        }
+    pub(crate) fn show<T: Report>(self, from: Origin, report: T) -> Result<(), Failure> {
+        let text = self.text(from, report).map_err(|error| {
+            Failure::unavailable(format!("cannot serialize the report: {error}"))
+        })?;
+        stdout::put(&text)
     }
 
     /// A report as text.

@@ -104,9 +104,8 @@ pub(super) async fn run(
     if joined == Joined::Json {
         stdout::put(&joined_json(reports))?;
     }
-    if joined == Joined::Sum && output.show(Origin::Agent, CostReport::sum(costs)) != Exit::Success
-    {
-        worst = worst.max(Exit::Unavailable.into());
+    if joined == Joined::Sum {
+        output.show(Origin::Agent, CostReport::sum(costs))?;
     }
     let nodes = if count == 1 { "node" } else { "nodes" };
     print_stderr(&format!(

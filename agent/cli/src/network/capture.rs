@@ -43,14 +43,7 @@ use crate::{
 /// Time for the capture thread to write the remaining packets. A reader that is not stuck needs less.
 const GRACE: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match capture(args, global).await {
-        Ok(exit) => exit,
-        Err(failure) => failure.report(),
-    }
-}
-
-async fn capture(args: &Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     args.check(global)?;
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;

@@ -60,17 +60,14 @@ pub(crate) struct Args {
     host_network: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match connect(args, global).await {
-        Ok(connection) => {
-            for gap in &connection.gaps {
-                print_stderr(&clean(gap));
-            }
-            let exit = exit_of(&connection);
-            Output::new(global).show(Origin::Node, connection).and(exit)
-        }
-        Err(failure) => failure.report(),
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let connection = connect(args, global).await?;
+    for gap in &connection.gaps {
+        print_stderr(&clean(gap));
     }
+    let exit = exit_of(&connection);
+    Output::new(global).show(Origin::Node, connection)?;
+    Ok(exit)
 }
 
 async fn connect(args: &Args, global: &Global) -> Result<Connection, Failure> {

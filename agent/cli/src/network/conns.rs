@@ -68,19 +68,7 @@ pub(crate) struct Args {
     udp: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match answer(args, global).await {
-        Ok((from, conns)) => {
-            for remark in conns.remarks() {
-                print_stderr(&clean(&remark));
-            }
-            Output::new(global).show(from, conns)
-        }
-        Err(error) => error.report(),
-    }
-}
-
-async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let source = DataSource::open_quietly(global).await?;
     let detail = match global.output {
         Format::Table => Detail::Plain,
@@ -93,7 +81,12 @@ async fn answer(args: &Args, global: &Global) -> Result<(Origin, Conns), Failure
         // The sockets come from the kernel, with or without an agent.
         Origin::Agent | Origin::Node => Origin::Node,
     };
-    Ok((from, filtered(conns, args)?))
+    let conns = filtered(conns, args)?;
+    for remark in conns.remarks() {
+        print_stderr(&clean(&remark));
+    }
+    Output::new(global).show(from, conns)?;
+    Ok(Exit::Success)
 }
 
 impl SysdumpReport for Conns {

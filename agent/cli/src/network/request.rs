@@ -91,14 +91,7 @@ pub(crate) struct Args {
     host_network: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match request(args, global).await {
-        Ok(exit) => exit,
-        Err(failure) => failure.report(),
-    }
-}
-
-async fn request(args: &Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if global.file.is_some() {
         let text = "request needs the live node and does not support --file";
         return Err(Failure::new(Exit::Usage, text));

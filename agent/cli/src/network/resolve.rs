@@ -48,23 +48,16 @@ pub(crate) struct Args {
     host_network: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match resolve(args, global).await {
-        Ok(resolution) => {
-            let exit = exit_of(&resolution);
-            Output::new(global).show(Origin::Node, resolution).and(exit)
-        }
-        Err(failure) => failure.report(),
-    }
-}
-
-async fn resolve(args: &Args, global: &Global) -> Result<Resolution, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let node = Node::new(&global.node);
     let target = node.find(&args.pod).await?;
     let effect = "the queries would be the node's";
     let netns = sending_network(&node, &target, args.host_network, effect)?;
     let resolver = Resolver::new(&node, &target, &netns, &args.server);
-    resolver.resolve(&args.name, args.timeout).await
+    let resolution = resolver.resolve(&args.name, args.timeout).await?;
+    let exit = exit_of(&resolution);
+    Output::new(global).show(Origin::Node, resolution)?;
+    Ok(exit)
 }
 
 pub(super) fn exit_of(resolution: &Resolution) -> Exit {

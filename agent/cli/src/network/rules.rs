@@ -50,13 +50,6 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match rules(args, global).await {
-        Ok(exit) => exit,
-        Err(error) => error.report(),
-    }
-}
-
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Rules, Failure> {
     let target = source.node.find(pod).await?;
     Reading::open(&source.node, &target)?.rules()
@@ -67,7 +60,7 @@ impl SysdumpReport for Rules {
     const NAME: &'static str = "rules";
 }
 
-async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if args.diff || args.fix {
         reject_file(global, "usher rules --diff")?;
     }
@@ -76,7 +69,8 @@ async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
         let rules = source
             .answer(Some(&args.pod), gather(&source, &args.pod))
             .await?;
-        return Ok(Output::new(global).show(Origin::File, rules));
+        Output::new(global).show(Origin::File, rules)?;
+        return Ok(Exit::Success);
     }
     let agent = if args.diff || args.fix {
         Some(source.agent()?)
@@ -91,14 +85,19 @@ async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let mut rules = reading.rules()?;
     let origin = Origin::Node;
     let Some(agent) = agent else {
-        return Ok(Output::new(global).show(origin, rules));
+        Output::new(global).show(origin, rules)?;
+        return Ok(Exit::Success);
     };
     let path = format!("/v1/pods/{}/table", target.uid);
     let planned: Document<PlannedTable> = agent.get(&path).await?;
     let differs = rules.differ(&planned.data, &reading.table()?);
     if !differs || !args.fix {
-        let shown = Output::new(global).show(origin, rules);
-        return Ok(if differs { Exit::Problem } else { shown });
+        Output::new(global).show(origin, rules)?;
+        return Ok(if differs {
+            Exit::Problem
+        } else {
+            Exit::Success
+        });
     }
     let client = operator_request::OperatorClient {
         agent: agent.clone(),
@@ -108,9 +107,9 @@ async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
         force: false,
         dry_run: args.dry_run,
     };
-    let exit = operator_request::show(global, client.send("mend", options).await?);
-    if exit != Exit::Success || args.dry_run {
-        return Ok(exit);
+    operator_request::show(global, client.send("mend", options).await?)?;
+    if args.dry_run {
+        return Ok(Exit::Success);
     }
     let repaired = async {
         loop {
@@ -123,10 +122,9 @@ async fn rules(args: &Args, global: &Global) -> Result<Exit, Failure> {
     };
     match tokio::time::timeout(REPAIR_TIMEOUT, repaired).await {
         Ok(repaired) => repaired.map(|()| Exit::Success),
-        Err(_elapsed) => Ok(Failure::new(
+        Err(_elapsed) => Err(Failure::new(
             Exit::Problem,
             "the table still differs; see the agent's log: kubectl logs -n usher ds/usher",
-        )
-        .report()),
+        )),
     }
 }

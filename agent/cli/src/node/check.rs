@@ -18,7 +18,6 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
-    stderr::print_stderr,
 };
 
 /// Check whether this node has what usher needs, and whether its agent works
@@ -61,32 +60,25 @@ struct Shown {
     is_short: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if let Some(pod) = &args.pod {
         return pod::run(pod, global).await;
     }
     if args.pre && global.file.is_some() {
-        print_stderr("--pre checks the live node and cannot be used with --file");
-        return Exit::Usage;
+        let text = "--pre checks the live node and cannot be used with --file";
+        return Err(Failure::new(Exit::Usage, text));
     }
-    let answer = async {
-        let source = DataSource::open_quietly(global).await?;
-        let checks = source.answer(None, gather(&source, args)).await?;
-        Ok::<_, Failure>((source.origin(), checks))
-    };
-    let (from, checks) = match Box::pin(answer).await {
-        Ok(answer) => answer,
-        Err(error) => return error.report(),
-    };
+    let source = DataSource::open_quietly(global).await?;
+    let gathered = Box::pin(gather(&source, args));
+    let checks = source.answer(None, gathered).await?;
     let exit = if checks.count.exit_code() == 0 {
         Exit::Success
     } else {
         Exit::Problem
     };
     let is_short = args.problems;
-    Output::new(global)
-        .show(from, filtered(checks, is_short))
-        .and(exit)
+    Output::new(global).show(source.origin(), filtered(checks, is_short))?;
+    Ok(exit)
 }
 
 impl Args {

@@ -1,6 +1,6 @@
 //! `usher cleanup`: removes usher from this node.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use usher_client::{
     cleanup::{self, Places},
@@ -13,7 +13,7 @@ use usher_core::{
 };
 use usher_sys::pods::proc::ProcRoot;
 
-use crate::{output::stdout, stderr::print_stderr};
+use crate::{failure::Failure, global::Exit, output::stdout, stderr::print_stderr};
 
 /// Directories of CNI configurations on the supported platforms.
 const CONF_DIRS: [&str; 4] = [
@@ -35,11 +35,6 @@ const BIN_DIRS: [&str; 7] = [
     // k3d.
     "/bin",
 ];
-
-/// Exit code if something is left.
-const LEFT: u8 = 1;
-/// Exit code if an agent runs.
-const REFUSED: u8 = 3;
 
 /// Remove usher from this node, with or without an agent
 ///
@@ -133,7 +128,7 @@ fn given_or(given: &[PathBuf], known: &[&str]) -> Vec<PathBuf> {
     }
 }
 
-pub(crate) fn run(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let places = args.places();
     if args.dry_run {
         let report = Cleaning::dry_run(cleanup::look(&places));
@@ -141,12 +136,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
     match cleanup::agent_lives(&places) {
         Ok(true) if !args.force => {
-            print_stderr(
+            return Err(Failure::refused(
                 "an agent runs on this node and would install everything again. Remove it first (helm uninstall \
                  usher, or kubectl delete daemonset usher), or keep it away from this node (nodeSelector or \
                  affinity of the chart). --force overrides this",
-            );
-            return ExitCode::from(REFUSED);
+            ));
         }
         Ok(_) => {}
         Err(error) => print_stderr(&format!(
@@ -158,7 +152,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Prints one line per item, and a summary.
-fn print(report: &Report, left: &str) -> ExitCode {
+fn print(report: &Report, left: &str) -> Result<Exit, Failure> {
     let mut lines: Vec<String> = report.lines.iter().map(ToString::to_string).collect();
     let count = report.left().count();
     if count > 0 {
@@ -168,11 +162,12 @@ fn print(report: &Report, left: &str) -> ExitCode {
     } else if left == "is left" {
         lines.push("usher was removed from this node".to_owned());
     }
-    match stdout::put(&format!("{}\n", lines.join("\n"))) {
-        Err(error) => error.report().into(),
-        Ok(()) if count > 0 => ExitCode::from(LEFT),
-        Ok(()) => ExitCode::SUCCESS,
-    }
+    stdout::put(&format!("{}\n", lines.join("\n")))?;
+    Ok(if count > 0 {
+        Exit::Problem
+    } else {
+        Exit::Success
+    })
 }
 
 #[cfg(test)]

@@ -50,25 +50,18 @@ struct Shown {
     sources: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let answer = async {
-        let source = DataSource::open(global).await?;
-        let settings = source.answer(None, gather(&source)).await?;
-        Ok::<_, Failure>((source.origin(), settings))
-    };
-    let (from, settings) = match answer.await {
-        Ok(answer) => answer,
-        Err(error) => return error.report(),
-    };
-    let error = settings.error.clone();
-    for gap in error.iter().chain(&settings.gaps) {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let source = DataSource::open(global).await?;
+    let settings = source.answer(None, gather(&source)).await?;
+    for gap in settings.error.iter().chain(&settings.gaps) {
         print_stderr(&clean(gap));
     }
-    let shown = Output::new(global).show(from, filtered(settings, args));
-    match (shown, error) {
-        (Exit::Success, Some(_)) => Exit::Problem,
-        (shown, _) => shown,
-    }
+    let exit = match settings.error {
+        None => Exit::Success,
+        Some(_) => Exit::Problem,
+    };
+    Output::new(global).show(source.origin(), filtered(settings, args))?;
+    Ok(exit)
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {

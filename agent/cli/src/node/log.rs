@@ -43,22 +43,17 @@ pub(crate) struct Args {
     reset: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let answer = async {
-        let source = DataSource::open_quietly(global).await?;
-        let log = if args.reset {
-            reset(source.agent()?).await?
-        } else if args.level.is_empty() {
-            gather(&source).await?
-        } else {
-            change(source.agent()?, args).await?
-        };
-        Ok::<_, Failure>((source.origin(), log))
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let source = DataSource::open_quietly(global).await?;
+    let log = if args.reset {
+        reset(source.agent()?).await?
+    } else if args.level.is_empty() {
+        gather(&source).await?
+    } else {
+        change(source.agent()?, args).await?
     };
-    match answer.await {
-        Ok((from, log)) => Output::new(global).show(from, log),
-        Err(error) => error.report(),
-    }
+    Output::new(global).show(source.origin(), log)?;
+    Ok(Exit::Success)
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {

@@ -28,16 +28,11 @@ pub(crate) struct Args {
     all: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let answer = async {
-        let source = DataSource::open_quietly(global).await?;
-        let metrics = source.answer(None, gather(&source)).await?;
-        Ok::<_, Failure>((source.origin(), metrics))
-    };
-    match answer.await {
-        Ok((from, metrics)) => Output::new(global).show(from, filtered(metrics, args)),
-        Err(error) => error.report(),
-    }
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let source = DataSource::open_quietly(global).await?;
+    let metrics = source.answer(None, gather(&source)).await?;
+    Output::new(global).show(source.origin(), filtered(metrics, args))?;
+    Ok(Exit::Success)
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {

@@ -26,18 +26,12 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_args: &Args, global: &Global) -> Exit {
-    let source = match DataSource::open_quietly(global).await {
-        Ok(source) => source,
-        Err(error) => return error.report(),
-    };
-    match source.answer(None, gather(&source)).await {
-        Ok(report) => {
-            let report = filtered(report, global.namespace.as_deref());
-            Output::new(global).show(source.origin(), report)
-        }
-        Err(error) => error.report(),
-    }
+pub(crate) async fn run(_args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let source = DataSource::open_quietly(global).await?;
+    let report = source.answer(None, gather(&source)).await?;
+    let report = filtered(report, global.namespace.as_deref());
+    Output::new(global).show(source.origin(), report)?;
+    Ok(Exit::Success)
 }
 
 /// The costs that the agent counted.

@@ -11,7 +11,7 @@ use usher_inspect::text::table::{Cell, Table, Tone};
 use crate::{
     data_source::DataSource,
     failure::Failure,
-    global::{Exit, Format, Global},
+    global::{Exit, Global},
     output::{Output, Report, SysdumpReport, duration_text},
     pod::pod_arg::reject_file,
 };
@@ -44,27 +44,19 @@ struct Shown {
     brief: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    if let Err(failure) = check(args, global) {
-        return failure.report();
-    }
-    let answer = match args.wait {
-        None => current(global).await,
-        Some(most) => wait(global, most).await,
-    };
-    let (from, status) = match answer {
-        Ok(answer) => answer,
-        Err(error) => return error.report(),
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    check(args, global)?;
+    let (from, status) = match args.wait {
+        None => current(global).await?,
+        Some(most) => wait(global, most).await?,
     };
     let exit = exit(&status);
     // Each change was already printed as a line.
-    if args.wait.is_some() && matches!(global.output, Format::Table | Format::Wide) {
-        return exit;
+    if args.wait.is_none() || !global.output.is_for_people() {
+        let brief = args.brief;
+        Output::new(global).show(from, Shown { status, brief })?;
     }
-    let brief = args.brief;
-    Output::new(global)
-        .show(from, Shown { status, brief })
-        .and(exit)
+    Ok(exit)
 }
 
 /// A sysdump does not change, so a wait for a change is an error.
@@ -89,7 +81,7 @@ async fn current(global: &Global) -> Result<(Origin, Status), Failure> {
 async fn wait(global: &Global, most: Duration) -> Result<(Origin, Status), Failure> {
     let end = Instant::now() + most;
     let output = Output::new(global);
-    let prints_changes = matches!(global.output, Format::Table | Format::Wide);
+    let prints_changes = global.output.is_for_people();
     let mut printed = String::new();
     loop {
         let answer = current(global).await;

@@ -81,14 +81,7 @@ enum Destination {
     Directory(PathBuf),
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match dump(args, global).await {
-        Ok(exit) => exit,
-        Err(error) => error.report(),
-    }
-}
-
-async fn dump(args: &Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let at_ms = args.at.unwrap_or_else(wall_clock::now_ms);
     let destination = destination(args, at_ms)?;
     let mut source = DataSource::open_quietly(global).await?;

@@ -74,14 +74,7 @@ enum Which {
     Part(String),
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match watch(args, global).await {
-        Ok(exit) => exit,
-        Err(error) => error.report(),
-    }
-}
-
-async fn watch(args: &Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     reject_file(global, "usher watch")?;
     let source = DataSource::open_quietly(global).await?;
     let mut ends = Ends::listen()?;

@@ -1,7 +1,10 @@
 //! `usher hold`: holds a pod's connections until its sidecars are ready.
 
 use super::operator_request;
-use crate::global::{Exit, Global};
+use crate::{
+    failure::Failure,
+    global::{Exit, Global},
+};
 
 /// Hold a pod's connections until its sidecars are ready
 ///
@@ -17,6 +20,6 @@ pub(crate) struct Args {
     request: operator_request::RequestArgs,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     operator_request::run(global, "hold", &args.request).await
 }

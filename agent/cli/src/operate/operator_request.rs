@@ -58,31 +58,24 @@ impl OperatorClient {
     }
 }
 
-pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Exit {
+pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Result<Exit, Failure> {
     let options = RequestOptions {
         force: false,
         dry_run: args.dry_run,
     };
-    let answer = match OperatorClient::open(global, &args.pod).await {
-        Ok(client) => client.send(verb, options).await,
-        Err(error) => Err(error),
-    };
-    match answer {
-        Ok(answer) => show(global, answer),
-        Err(error) => error.report(),
-    }
+    let client = OperatorClient::open(global, &args.pod).await?;
+    show(global, client.send(verb, options).await?)?;
+    Ok(Exit::Success)
 }
 
-pub(crate) fn show(global: &Global, answer: Ordered) -> Exit {
+/// Prints the reply. A refusal is an error, and people read only the error.
+pub(crate) fn show(global: &Global, answer: Ordered) -> Result<(), Failure> {
     let exit = exit(&answer);
     let refused = (exit != Exit::Success).then(|| refusal(&answer, exit));
-    if let (Some(refused), true) = (&refused, global.output.is_for_people()) {
-        return refused.report();
+    if refused.is_none() || !global.output.is_for_people() {
+        Output::new(global).show(Origin::Agent, answer)?;
     }
-    match Output::new(global).show(Origin::Agent, answer) {
-        Exit::Success => refused.map_or(Exit::Success, |refused| refused.report()),
-        other => other,
-    }
+    refused.map_or(Ok(()), Err)
 }
 
 fn exit(answer: &Ordered) -> Exit {

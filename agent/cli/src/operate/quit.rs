@@ -10,7 +10,10 @@ use usher_core::{
 };
 
 use super::operator_request::{self, OperatorClient, show};
-use crate::global::{Exit, Global};
+use crate::{
+    failure::Failure,
+    global::{Exit, Global},
+};
 
 /// Terminate the sidecars of a finished pod now
 ///
@@ -36,38 +39,27 @@ pub(crate) struct Args {
     wait: Option<Duration>,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let options = RequestOptions {
         force: args.force,
         dry_run: args.request.dry_run,
     };
-    let client = match OperatorClient::open(global, &args.request.pod).await {
-        Ok(client) => client,
-        Err(error) => return error.report(),
-    };
+    let client = OperatorClient::open(global, &args.request.pod).await?;
     // Open the stream before the request, so that no event is missed.
     let watch = match args.wait {
-        Some(_time) => match wait::Exits::open(&client).await {
-            Ok(exits) => Some(exits),
-            Err(error) => return error.report(),
-        },
+        Some(time) => Some((wait::Exits::open(&client).await?, time)),
         None => None,
     };
-    let answer = match client.send("quit", options).await {
-        Ok(answer) => answer,
-        Err(error) => return error.report(),
-    };
+    let answer = client.send("quit", options).await?;
     let containers: Vec<String> = answer
         .steps
         .iter()
         .map(|step| step.container.clone())
         .collect();
     let is_accepted = answer.answer == Ordered::TAKEN;
-    let exit = show(global, answer);
-    match (watch, args.wait) {
-        (Some(exits), Some(time)) if is_accepted && exit == Exit::Success => {
-            exits.wait(containers, time).await
-        }
-        _ => exit,
+    show(global, answer)?;
+    match watch {
+        Some((exits, time)) if is_accepted => exits.wait(containers, time).await,
+        _ => Ok(Exit::Success),
     }
 }

@@ -1,7 +1,10 @@
 //! `usher release`: releases everything that is held in a pod.
 
 use super::operator_request;
-use crate::global::{Exit, Global};
+use crate::{
+    failure::Failure,
+    global::{Exit, Global},
+};
 
 /// Release a pod's held connections and starts
 ///
@@ -13,6 +16,6 @@ pub(crate) struct Args {
     request: operator_request::RequestArgs,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     operator_request::run(global, "release", &args.request).await
 }

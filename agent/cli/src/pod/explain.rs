@@ -33,7 +33,7 @@ pub(crate) struct Args {
     pod: String,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     show(&args.pod, global, |explanation| explanation).await
 }
 
@@ -41,23 +41,16 @@ pub(crate) async fn show<T: Report>(
     pod: &str,
     global: &Global,
     report: impl FnOnce(Explanation) -> T,
-) -> Exit {
-    match look(pod, global).await {
-        Ok((source, explanation)) => {
-            let healthy = explanation.verdict.healthy;
-            match Output::new(global).show(source.origin(), report(explanation)) {
-                Exit::Success if !healthy => Exit::Problem,
-                exit => exit,
-            }
-        }
-        Err(error) => error.report(),
-    }
-}
-
-async fn look(pod: &str, global: &Global) -> Result<(DataSource, Explanation), Failure> {
+) -> Result<Exit, Failure> {
     let source = DataSource::open(global).await?;
     let explanation = source.answer(Some(pod), gather(&source, pod)).await?;
-    Ok((source, explanation))
+    let exit = if explanation.verdict.healthy {
+        Exit::Success
+    } else {
+        Exit::Problem
+    };
+    Output::new(global).show(source.origin(), report(explanation))?;
+    Ok(exit)
 }
 
 impl SysdumpReport for Explanation {

@@ -4,7 +4,7 @@ mod show;
 
 use clap::ValueEnum;
 use usher_core::{
-    admin::{Document, Forecast, Origin},
+    admin::{Document, Forecast},
     base::{id::PodUid, time::Timestamp},
     settings::mode,
 };
@@ -52,14 +52,7 @@ impl From<Mode> for mode::Mode {
     }
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match plan(args, global).await {
-        Ok((from, plan)) => Output::new(global).show(from, plan),
-        Err(error) => error.report(),
-    }
-}
-
-async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failure> {
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if args.mode.is_some() {
         reject_file(global, "usher plan --mode")?;
     }
@@ -67,7 +60,8 @@ async fn plan(args: &Args, global: &Global) -> Result<(Origin, Forecast), Failur
     let mode = args.mode.map(mode::Mode::from);
     let gathered = forecast(&source, &args.pod, mode);
     let plan = source.answer(Some(&args.pod), gathered).await?;
-    Ok((source.origin(), plan))
+    Output::new(global).show(source.origin(), plan)?;
+    Ok(Exit::Success)
 }
 
 /// The plan under the node's current modes.

@@ -5,6 +5,7 @@ use usher_inspect::text::table::{Cell, Table, Tone};
 
 use crate::{
     data_source::DataSource,
+    failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
 };
@@ -24,15 +25,9 @@ pub(crate) struct Args {
     all: bool,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    let source = match DataSource::open(global).await {
-        Ok(source) => source,
-        Err(error) => return error.report(),
-    };
-    let mut pods = match source.pods().await {
-        Ok(pods) => pods,
-        Err(error) => return error.report(),
-    };
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let source = DataSource::open(global).await?;
+    let mut pods = source.pods().await?;
     pods.items.retain(|pod| {
         let part = args.part.as_ref();
         let namespace = global.namespace.as_ref();
@@ -40,7 +35,8 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
             && part.is_none_or(|part| pod.display_name().contains(part))
             && namespace.is_none_or(|namespace| pod.namespace.as_ref() == Some(namespace))
     });
-    Output::new(global).show(source.origin(), pods)
+    Output::new(global).show(source.origin(), pods)?;
+    Ok(Exit::Success)
 }
 
 impl SysdumpReport for Pods {

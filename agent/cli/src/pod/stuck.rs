@@ -58,21 +58,18 @@ struct StuckPod {
     cause: Option<Finding>,
 }
 
-pub(crate) async fn run(args: &Args, global: &Global) -> Exit {
-    match stuck(args, global).await {
-        Ok((origin, pods)) => {
-            for pod in &pods.unexplained {
-                print_stderr(&clean(pod));
-            }
-            let exit = match (pods.items.is_empty(), pods.unexplained.is_empty()) {
-                (false, _) => Exit::Problem,
-                (true, true) => Exit::Success,
-                (true, false) => Exit::Unavailable,
-            };
-            Output::new(global).show(origin, pods).and(exit)
-        }
-        Err(error) => error.report(),
+pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let (origin, pods) = stuck(args, global).await?;
+    for pod in &pods.unexplained {
+        print_stderr(&clean(pod));
     }
+    let exit = match (pods.items.is_empty(), pods.unexplained.is_empty()) {
+        (false, _) => Exit::Problem,
+        (true, true) => Exit::Success,
+        (true, false) => Exit::Unavailable,
+    };
+    Output::new(global).show(origin, pods)?;
+    Ok(exit)
 }
 
 async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Failure> {

@@ -386,6 +386,15 @@ fn all_nodes_answer_in_order_with_the_worst_exit_code() {
     );
 }
 
+/// The command runs here, outside of the runtime that the requests to the API server use.
+#[test]
+fn a_sysdump_needs_no_cluster() {
+    let lab = Lab::start(cluster(replies(0)));
+    let ran = lab.run(&["pods", "--file", "/dev/null"]);
+    assert!(ran.stderr.contains("not a sysdump"), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(5));
+}
+
 #[test]
 fn one_node_needs_no_choice() {
     let mut cluster = cluster(replies(0));

@@ -3,11 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use usher_core::{admin::WatchLine, decision::timeline::Detail};
-use usher_inspect::text::printable::clean;
 
 use crate::{
     failure::Failure, global::Exit, node::watch::lines::Lines,
-    operate::operator_request::OperatorClient, stderr::print_stderr,
+    operate::operator_request::OperatorClient,
 };
 
 /// The decisions about one pod from now on.
@@ -26,19 +25,19 @@ impl Exits {
     }
 
     /// Waits until each container has exited, or the agent gave up on one.
-    pub(super) async fn wait(self, containers: Vec<String>, time: Duration) -> Exit {
+    pub(super) async fn wait(
+        self,
+        containers: Vec<String>,
+        time: Duration,
+    ) -> Result<Exit, Failure> {
         let mut left: BTreeSet<String> = containers.into_iter().collect();
         let waited = tokio::time::timeout(time, self.until_none(&mut left)).await;
         let names: Vec<&str> = left.iter().map(String::as_str).collect();
         match waited {
-            Ok(Ok(())) => Exit::Success,
-            Ok(Err(failure)) => failure.report(),
+            Ok(ended) => ended.map(|()| Exit::Success),
             Err(_elapsed) => {
-                print_stderr(&format!(
-                    "still running after {time:?}: {}",
-                    clean(&names.join(", "))
-                ));
-                Exit::Problem
+                let text = format!("still running after {time:?}: {}", names.join(", "));
+                Err(Failure::new(Exit::Problem, text))
             }
         }
     }
