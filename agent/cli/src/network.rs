@@ -10,4 +10,3 @@ pub(crate) mod request;
 pub(crate) mod resolve;
 pub(crate) mod resolver;
 pub(crate) mod rules;
-pub(crate) mod size;

@@ -14,14 +14,16 @@ use std::{
 };
 
 use usher_core::base::duration;
-use usher_inspect::http::{self, Header, Method, Url};
+use usher_inspect::{
+    http::{self, Header, Method, Url},
+    sysdump::measure,
+};
 
 use self::{
     destination::Destination,
     output::Output,
     response::{Ended, Response},
 };
-use super::size;
 use crate::{
     data_source::node::Node,
     failure::Failure,
@@ -79,7 +81,7 @@ pub(crate) struct Args {
     timeout: Duration,
 
     /// Read at most this much of the body
-    #[arg(long, default_value = "10MiB", value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, default_value = "10MiB", value_name = "SIZE", value_parser = measure::size_above_zero)]
     max_size: u64,
 
     /// Allow any address that the pod can reach

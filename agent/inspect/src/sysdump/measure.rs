@@ -1,15 +1,18 @@
-//! Sizes and times on the command line of a sysdump, and in its output.
+//! Sizes and times on the command line, and in the output of a sysdump.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Units of sizes, the longer ones first.
-const UNITS: [(&str, u64); 8] = [
+const UNITS: [(&str, u64); 11] = [
     ("KiB", 1 << 10),
+    ("kiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
     ("kB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
+    ("K", 1 << 10),
+    ("k", 1 << 10),
     ("M", 1 << 20),
     ("G", 1 << 30),
 ];
@@ -26,21 +29,32 @@ pub struct NotATime {
     text: String,
 }
 
-/// Parses a size in bytes.
+impl NotASize {
+    fn new(text: &str) -> Self {
+        let text = text.chars().take(64).collect();
+        Self { text }
+    }
+}
+
+/// Parses a size in bytes. K, M and G are powers of 1,024, as KiB, MiB and GiB are.
 pub fn size(text: &str) -> Result<u64, NotASize> {
     let trimmed = text.trim();
-    let unit = UNITS.iter().find(|(unit, _)| trimmed.ends_with(unit));
-    let (number, factor) = match unit {
-        Some((unit, factor)) => (trimmed.trim_end_matches(unit).trim_end(), *factor),
-        None => (trimmed, 1),
-    };
+    let mut units = UNITS.iter();
+    let with_unit = units.find_map(|(unit, factor)| Some((trimmed.strip_suffix(unit)?, *factor)));
+    let (number, factor) = with_unit.unwrap_or((trimmed, 1));
     number
+        .trim_end()
         .parse::<u64>()
         .ok()
         .and_then(|number| number.checked_mul(factor))
-        .ok_or_else(|| NotASize {
-            text: text.chars().take(64).collect(),
-        })
+        .ok_or_else(|| NotASize::new(text))
+}
+
+pub fn size_above_zero(text: &str) -> Result<u64, NotASize> {
+    match size(text)? {
+        0 => Err(NotASize::new(text)),
+        bytes => Ok(bytes),
+    }
 }
 
 pub fn size_text(bytes: u64) -> String {
@@ -88,13 +102,23 @@ mod tests {
             ("500kB", Some(500_000)),
             ("7", Some(7)),
             ("2 G", Some(2 << 30)),
+            ("2k", Some(2048)),
+            ("0", Some(0)),
             ("", None),
             ("MiB", None),
             ("-1", None),
+            ("1iB", None),
+            ("1T", None),
+            ("1.5M", None),
+            ("1MM", None),
+            ("5KiBKiB", None),
+            ("99999999999999999999", None),
             ("99999999999GiB", None),
         ] {
             assert_eq!(size(text).ok(), expected, "{text}");
         }
+        assert!(size_above_zero("0").is_err());
+        assert_eq!(size_above_zero("10M"), Ok(10 << 20));
         assert_eq!(size_text(1023), "1023 bytes");
         assert_eq!(size_text(2048), "2 KiB");
         assert_eq!(size_text(3 << 19), "1.5 MiB");

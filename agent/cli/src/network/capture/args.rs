@@ -11,16 +11,18 @@ use usher_core::{
     base::duration,
     node::packet::{Direction, Interface},
 };
-use usher_inspect::capture::{
-    Filter,
-    filter::{Host, MAX_VALUES, Protocol},
+use usher_inspect::{
+    capture::{
+        Filter,
+        filter::{Host, MAX_VALUES, Protocol},
+    },
+    sysdump::measure,
 };
 use usher_sys::net::packet::{LONGEST, SMALLEST_ROOM};
 
 use crate::{
     failure::Failure,
     global::{Exit, Format, Global},
-    network::size,
 };
 
 /// Limit of the ring buffer.
@@ -100,7 +102,7 @@ pub(crate) struct Args {
     pub(super) duration: Duration,
 
     /// Stop before the file exceeds this size
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size::parse, help_heading = "Bounds")]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = measure::size_above_zero, help_heading = "Bounds")]
     pub(super) size: u64,
 
     /// Capture at most this many bytes of each packet
@@ -109,7 +111,7 @@ pub(crate) struct Args {
     pub(super) snaplen: u32,
 
     /// Buffer for packets that are not written yet
-    #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = size::parse, help_heading = "Bounds")]
+    #[arg(long, default_value = "4MiB", value_name = "SIZE", value_parser = measure::size_above_zero, help_heading = "Bounds")]
     pub(super) buffer: u64,
 
     /// Allow a pod that uses the node's network, and with it all packets of the node
