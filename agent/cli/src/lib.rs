@@ -208,7 +208,13 @@ impl Command {
 
 fn block_on<E: Into<ExitCode>>(command: impl Future<Output = Result<E, Failure>>) -> ExitCode {
     let runtime = runtime().map_err(|error| Failure::unavailable(format!("cannot start: {error}")));
-    end(runtime.and_then(|runtime| runtime.block_on(command)))
+    let ended = runtime.and_then(|runtime| {
+        let ended = runtime.block_on(command);
+        // A blocked write of `watch` must not delay the exit.
+        runtime.shutdown_background();
+        ended
+    });
+    end(ended)
 }
 
 /// The exit code of a command. Reports its failure.
