@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, fmt};
 
 use usher_core::node::packet::Packet;
 use usher_inspect::capture::line::{End, Protocol, Summary};
-use usher_sys::pods::proc::ProcRoot;
 
-use crate::{data_source::node::Target, network::listener::listeners};
+use crate::{
+    data_source::node::{Node, Target},
+    network::conns::listeners,
+};
 
 /// TCP flags of the first packet of a connection, and the mask that excludes the SYN-ACK.
 const SYN: u8 = 0x02;
@@ -17,8 +19,8 @@ const SYN_ACK: u8 = 0x12;
 pub(super) struct Owners(BTreeMap<u16, Vec<String>>);
 
 impl Owners {
-    pub(super) fn read(proc: &ProcRoot, target: &Target) -> Self {
-        Self(listeners(proc, target))
+    pub(super) fn read(node: &Node, target: &Target) -> Self {
+        Self(listeners(node, target))
     }
 
     /// The destination container, for the first packet of a connection.

@@ -17,24 +17,25 @@ use super::Args;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::{listener::listeners, pod_network::sending_network},
+    network::{conns::listeners, pod_network::sending_network},
 };
 
 /// Number of listening ports that an error names.
 const MAX_LISTED: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Destination {
+pub(super) struct Destination<'a> {
+    node: &'a Node,
+    target: &'a Target,
     netns: Netns,
     pod: String,
     addresses: Vec<IpAddr>,
     port: u16,
-    listeners: BTreeMap<u16, Vec<String>>,
 }
 
-impl Destination {
+impl<'a> Destination<'a> {
     /// Checks that the URL may be requested.
-    pub(super) fn new(args: &Args, node: &Node, target: &Target) -> Result<Self, Failure> {
+    pub(super) fn new(args: &Args, node: &'a Node, target: &'a Target) -> Result<Self, Failure> {
         let pod = target.display_name();
         let effect = "the request would reach the ports of the node";
         let netns = sending_network(node, target, args.host_network, effect)?;
@@ -51,11 +52,12 @@ impl Destination {
             }
         };
         Ok(Self {
+            node,
+            target,
             netns,
             pod,
             addresses,
             port: args.url.port(),
-            listeners: listeners(&node.proc, target),
         })
     }
 
@@ -88,16 +90,17 @@ impl Destination {
         if error.raw_os_error() != Some(Errno::ECONNREFUSED as i32) {
             return format!("cannot connect to {at} in {pod}: {error}");
         }
-        if self.listeners.contains_key(&self.port) {
+        let listeners = listeners(self.node, self.target);
+        if listeners.contains_key(&self.port) {
             return format!(
                 "{at} in {pod} refuses connections; another address of the pod has a listener on this port"
             );
         }
-        format!("no listener on {at} in {pod}; {}", self.others())
+        format!("no listener on {at} in {pod}; {}", others(&listeners))
     }
 
     pub(super) fn timeout_text(&self, timeout: Duration) -> String {
-        let owners = self.listeners.get(&self.port);
+        let owners = listeners(self.node, self.target).remove(&self.port);
         let owners = owners.filter(|owners| !owners.is_empty());
         let owner = owners.map_or_else(String::new, |owners| format!(" ({})", owners.join(", ")));
         format!(
@@ -105,28 +108,27 @@ impl Destination {
             self.port, self.pod
         )
     }
+}
 
-    fn others(&self) -> String {
-        if self.listeners.is_empty() {
-            return "the pod has no TCP listeners".to_owned();
-        }
-        let shown =
-            self.listeners
-                .iter()
-                .take(MAX_LISTED)
-                .map(|(port, owners)| match &owners[..] {
-                    [] => port.to_string(),
-                    owners => format!("{port} ({})", owners.join(", ")),
-                });
-        let mut text = format!(
-            "TCP listeners of the pod: {}",
-            shown.collect::<Vec<_>>().join(", ")
-        );
-        if self.listeners.len() > MAX_LISTED {
-            text.push_str(&format!(" and {} more", self.listeners.len() - MAX_LISTED));
-        }
-        text
+fn others(listeners: &BTreeMap<u16, Vec<String>>) -> String {
+    if listeners.is_empty() {
+        return "the pod has no TCP listeners".to_owned();
     }
+    let shown = listeners
+        .iter()
+        .take(MAX_LISTED)
+        .map(|(port, owners)| match &owners[..] {
+            [] => port.to_string(),
+            owners => format!("{port} ({})", owners.join(", ")),
+        });
+    let mut text = format!(
+        "TCP listeners of the pod: {}",
+        shown.collect::<Vec<_>>().join(", ")
+    );
+    if listeners.len() > MAX_LISTED {
+        text.push_str(&format!(" and {} more", listeners.len() - MAX_LISTED));
+    }
+    text
 }
 
 /// Whether the namespace has this address. The kernel reports it even without the kubelet.
