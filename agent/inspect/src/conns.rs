@@ -20,9 +20,9 @@ use usher_core::{
 
 pub use self::{
     filter::Filter,
-    owner::Owner,
+    owner::{Owner, OwnerKind},
     report::Conns,
-    row::{Backlog, Holder, How, OwnerKind, Row, RunningTimer, Way},
+    row::{Backlog, Holder, How, Row, RunningTimer, Way},
     via::{Via, Why},
 };
 

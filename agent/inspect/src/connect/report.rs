@@ -44,10 +44,13 @@ pub struct Attempt {
     pub reaction: Option<Reaction>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of an attempt, with its text in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Outcome {
     Connected,
+    #[strum(serialize = "connection refused")]
     Refused,
     Timeout,
     Unreachable,
@@ -69,17 +72,6 @@ pub enum Reaction {
 }
 
 impl Outcome {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Refused => "connection refused",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Prohibited => "prohibited",
-            Self::Failed => "failed",
-        }
-    }
-
     /// The meaning of the outcome, and where to look for the cause.
     const fn meaning(self) -> Option<&'static str> {
         match self {
@@ -137,7 +129,7 @@ impl Connection {
             (outcome, _) => {
                 let meaning = outcome.meaning().map(|text| format!("; {text}"));
                 let meaning = meaning.unwrap_or_default();
-                lines.push(format!("{pod} cannot connect to {destination}: {} after {time}{meaning}", outcome.text()));
+                lines.push(format!("{pod} cannot connect to {destination}: {} after {time}{meaning}", <&str>::from(outcome)));
             }
         }
         lines
@@ -168,7 +160,7 @@ impl Attempt {
             }
             (Outcome::Connected, Some(Reaction::Open)) => "accepted by the sidecar".to_owned(),
             (Outcome::Failed, _) => self.error.clone().unwrap_or_default(),
-            (outcome, _) => outcome.text().to_owned(),
+            (outcome, _) => <&str>::from(outcome).to_owned(),
         };
         let is_good = self.outcome == Outcome::Connected && self.reaction != Some(Reaction::Closed);
         let tone = if is_good { Tone::Good } else { Tone::Bad };

@@ -2,12 +2,15 @@
 
 use std::{collections::HashMap, net::SocketAddr};
 
+use serde::{Deserialize, Serialize};
 use usher_core::node::socket::{Protocol, Socket, State, plain};
 
 use super::Input;
 
-/// The owner of a socket, and how it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The owner of a socket, and how it is known. [`OwnerKind`] is the same without the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumDiscriminants)]
+#[strum_discriminants(name(OwnerKind), derive(Serialize, Deserialize))]
+#[strum_discriminants(serde(rename_all = "lowercase"))]
 pub enum Owner {
     /// A process of this container holds it.
     Process(usize),

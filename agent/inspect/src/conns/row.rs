@@ -5,7 +5,7 @@ use std::{borrow::Cow, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 use usher_core::node::socket::{self, Protocol, Socket, State, TimerKind};
 
-use super::{Input, Owner, Via};
+use super::{Input, Owner, OwnerKind, Via};
 
 /// Limit of processes listed for one socket; further ones are counted.
 const MAX_PROCESSES: usize = 16;
@@ -78,22 +78,6 @@ pub struct RunningTimer {
     pub left_ms: u64,
 }
 
-/// How the owner of a socket is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OwnerKind {
-    /// A process holds the socket.
-    Process,
-    /// The socket was created in the container; no process holds it.
-    Container,
-    /// The socket is open outside of the pod's containers.
-    Outside,
-    /// The socket is open, perhaps in a process with unreadable file descriptors.
-    Unseen,
-    /// The socket is closed, and its owner is not known.
-    None,
-}
-
 /// The path of a connection through the mesh.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
@@ -151,13 +135,7 @@ impl Row {
             receive_queue: bytes(socket.receive_queue),
             send_queue: bytes(socket.send_queue),
             container: owner.container().and_then(name),
-            owner: match owner {
-                Owner::Process(_) => OwnerKind::Process,
-                Owner::Container(_) => OwnerKind::Container,
-                Owner::Outside => OwnerKind::Outside,
-                Owner::Unseen => OwnerKind::Unseen,
-                Owner::None => OwnerKind::None,
-            },
+            owner: owner.into(),
             processes: holders.by_ref().take(MAX_PROCESSES).collect(),
             more_processes: holders.count(),
             via: Way::from_via(via, name),
@@ -260,7 +238,7 @@ impl Way {
             Via::To { container, port } => Some(way(How::To, container, Some(port))),
             Via::For(container) => Some(way(How::For, Some(container), None)),
             Via::Unknown(why) => Some(Self {
-                why: Some(why.as_str().into()),
+                why: Some(<&str>::from(why).into()),
                 ..way(How::Unknown, None, None)
             }),
         }

@@ -44,46 +44,31 @@ pub enum Via {
 }
 
 /// Why the path of a connection is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Why {
-    /// The connection is not established yet.
+    #[strum(serialize = "the connection is not established yet")]
     Unanswered,
-    /// The roles of the containers are not known.
+    #[strum(serialize = "the roles of the containers are not known")]
     Roles,
-    /// No process holds the socket any more.
+    #[strum(serialize = "no process holds the socket")]
     Closed,
-    /// A process with unreadable file descriptors may hold one end.
+    /// One of these processes may hold one end.
+    #[strum(serialize = "the file descriptors of some processes cannot be read")]
     Unseen,
-    /// The other end is a closed socket in this namespace.
+    #[strum(serialize = "its other end in this pod is closed")]
     OtherEndClosed,
-    /// The connection is closing, and the other end may have been in this namespace.
+    #[strum(serialize = "the connection is closing, and its other end may have been in this pod")]
     OtherEndGone,
-    /// Not all sockets are known.
+    #[strum(serialize = "some sockets are missing")]
     Partial,
-    /// The kernel gave some redirected connections another source port; this may be one of them.
+    /// The kernel chose the other ports.
+    #[strum(
+        serialize = "some redirected connections have other source ports, and this may be one of them"
+    )]
     Renumbered,
     /// The kernel does not report where the datagrams of a socket are redirected.
+    #[strum(serialize = "redirected datagrams cannot be traced")]
     Datagrams,
-}
-
-impl Why {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unanswered => "the connection is not established yet",
-            Self::Roles => "the roles of the containers are not known",
-            Self::Closed => "no process holds the socket",
-            Self::Unseen => "the file descriptors of some processes cannot be read",
-            Self::OtherEndClosed => "its other end in this pod is closed",
-            Self::OtherEndGone => {
-                "the connection is closing, and its other end may have been in this pod"
-            }
-            Self::Partial => "some sockets are missing",
-            Self::Renumbered => {
-                "some redirected connections have other source ports, and this may be one of them"
-            }
-            Self::Datagrams => "redirected datagrams cannot be traced",
-        }
-    }
 }
 
 /// One end, the other end, and the index of the socket; sorted.

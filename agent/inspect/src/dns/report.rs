@@ -83,25 +83,31 @@ pub enum Transport {
     Tcp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a query, with its text in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Outcome {
     Addresses,
-    /// The name exists, without addresses of this type.
+    /// The name exists.
+    #[strum(serialize = "no addresses of this type")]
     NoAddresses,
-    /// NXDOMAIN.
+    #[strum(serialize = "no such name (NXDOMAIN)")]
     NoSuchName,
-    /// SERVFAIL.
+    #[strum(serialize = "server failure (SERVFAIL)")]
     ServerFailure,
-    /// REFUSED.
+    #[strum(serialize = "query refused by the server (REFUSED)")]
     QueryRefused,
     /// Any other response code.
+    #[strum(serialize = "error of the server")]
     OtherError,
     Timeout,
     /// The host rejects the port: nothing listens there, or a rule rejects it.
+    #[strum(serialize = "port unreachable")]
     PortUnreachable,
     /// No route, or another error of the system call.
     Unreachable,
+    #[strum(serialize = "malformed reply")]
     Malformed,
 }
 
@@ -118,21 +124,6 @@ impl Outcome {
                 self,
                 Self::ServerFailure | Self::QueryRefused | Self::OtherError
             )
-    }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Addresses => "addresses",
-            Self::NoAddresses => "no addresses of this type",
-            Self::NoSuchName => "no such name (NXDOMAIN)",
-            Self::ServerFailure => "server failure (SERVFAIL)",
-            Self::QueryRefused => "query refused by the server (REFUSED)",
-            Self::OtherError => "error of the server",
-            Self::Timeout => "timeout",
-            Self::PortUnreachable => "port unreachable",
-            Self::Unreachable => "unreachable",
-            Self::Malformed => "malformed reply",
-        }
     }
 }
 
@@ -218,7 +209,7 @@ impl Exchange {
     fn cells(&self, wide: bool) -> Vec<Cell> {
         let mut result = match self.outcome {
             Outcome::Addresses => list(&self.addresses),
-            other => other.text().to_owned(),
+            other => <&str>::from(other).to_owned(),
         };
         let details = [
             self.alias_of

@@ -6,6 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Map, Value};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use usher_core::{recipe::Reads, settings::annotation};
 
 use super::{REDACTED, secret};
@@ -28,18 +29,27 @@ const KEPT_DOMAINS: [&str; 10] = [
 /// Annotations of kept domains that are removed anyway: this one has a copy of the whole object.
 const REMOVED_KEYS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+/// A rule, with the text of what it redacts.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumMessage, IntoStaticStr, VariantArray,
+)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Rule {
-    /// Annotations and labels of other programs.
+    #[strum(
+        message = "annotations and labels, with their keys, except those of usher, Kubernetes and meshes"
+    )]
     Annotation,
+    #[strum(message = "arguments after a flag with a secret name, such as --password")]
     Argument,
-    /// Values with a secret name.
+    #[strum(message = "values with a secret name, such as token")]
     Named,
-    /// Fields of a pod that no command reads.
+    #[strum(message = "fields of pods that no command of usher reads")]
     Field,
-    /// Parts of a text that look like a secret.
+    #[strum(
+        message = "texts that look like a secret: users in URLs, Authorization and Cookie headers, tokens, private keys"
+    )]
     Text,
+    #[strum(message = "values of environment variables that no recipe reads")]
     Variable,
 }
 
@@ -50,29 +60,9 @@ impl Rule {
     }
 
     /// What the rule redacts, as text.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Annotation => {
-                "annotations and labels, with their keys, except those of usher, Kubernetes and meshes"
-            }
-            Self::Argument => "arguments after a flag with a secret name, such as --password",
-            Self::Named => "values with a secret name, such as token",
-            Self::Field => "fields of pods that no command of usher reads",
-            Self::Text => {
-                "texts that look like a secret: users in URLs, Authorization and Cookie headers, tokens, private keys"
-            }
-            Self::Variable => "values of environment variables that no recipe reads",
-        }
+    pub fn meaning(self) -> &'static str {
+        self.get_message().unwrap_or_default()
     }
-
-    pub const ALL: [Self; 6] = [
-        Self::Annotation,
-        Self::Argument,
-        Self::Named,
-        Self::Field,
-        Self::Text,
-        Self::Variable,
-    ];
 }
 
 /// Redacts one file, and counts the redactions.
