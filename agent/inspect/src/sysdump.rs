@@ -17,6 +17,5 @@ const REDACTED: &str = "[redacted]";
 
 pub use self::{
     manifest::Manifest,
-    path::DocumentPath,
     redaction::{Redaction, Rule},
 };

@@ -14,11 +14,7 @@ use usher_core::{
 };
 use usher_inspect::{
     explain,
-    sysdump::{
-        Manifest, Redaction, measure,
-        path::{self, DocumentPath},
-        pod::reduce,
-    },
+    sysdump::{Manifest, Redaction, measure, path, pod::reduce},
     text::printable::{self, Clean},
 };
 
@@ -80,11 +76,7 @@ pub(super) fn manifest(bytes: &[u8]) -> bool {
     for pod in &manifest.pods {
         let uid = "7987997a-2c12-4655-9314-796855bf397c";
         let folder = path::folder(&pod.namespace, &pod.name, uid);
-        let path = DocumentPath::Pod {
-            folder: &folder,
-            command: "explain",
-        }
-        .path();
+        let path = path::document(Some(&folder), "explain");
         assert!(path::is_inside(&path), "{path:?}");
         assert_eq!(path.split('/').count(), 3, "{path:?}");
         let is_harmless = |byte: u8| byte.is_ascii_graphic() && !b"\\:*?".contains(&byte);

@@ -22,7 +22,7 @@ use usher_inspect::{
         Manifest,
         manifest::{API_VERSION, Pod},
         measure,
-        path::{self, DocumentPath, MANIFEST},
+        path::{self, MANIFEST},
     },
 };
 
@@ -83,10 +83,8 @@ impl Dump {
         command: &str,
         pod: Option<&str>,
     ) -> Result<T, Failure> {
-        let path = match pod {
-            Some(given) => self.find(given)?.document_path(command).path(),
-            None => DocumentPath::Node(command).path(),
-        };
+        let pod = pod.map(|given| self.find(given)).transpose()?;
+        let path = path::document(pod.map(|pod| &pod.folder[..]), command);
         let content = self.content(&path)?;
         let report: Document<T> = serde_json::from_slice(&content)
             .map_err(|error| self.broken(&path, &format!("is invalid: {error}")))?;

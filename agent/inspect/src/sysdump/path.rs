@@ -1,30 +1,13 @@
 //! Paths in a sysdump.
 
-use super::manifest;
-
 pub const MANIFEST: &str = "manifest.json";
 /// Limit of a namespace or a name in a folder name; both are DNS labels or nearly so.
 const MAX_NAME: usize = 63;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentPath<'a> {
-    /// The report of a command about the node.
-    Node(&'a str),
-    /// The report of a command about a pod.
-    Pod {
-        /// The folder of the pod, see [`folder`].
-        folder: &'a str,
-        command: &'a str,
-    },
-}
-
-impl DocumentPath<'_> {
-    pub fn path(self) -> String {
-        match self {
-            Self::Node(command) => format!("{command}.json"),
-            Self::Pod { folder, command } => format!("{folder}/{command}.json"),
-        }
-    }
+/// The report of a command, about the node or about the pod with this [`folder`].
+pub fn document(folder: Option<&str>, command: &str) -> String {
+    let folder = folder.map(|folder| format!("{folder}/"));
+    format!("{}{command}.json", folder.unwrap_or_default())
 }
 
 /// The folder of a pod: namespace, name, and the UID, which makes it unique. The names come from the kubelet and become
@@ -56,16 +39,6 @@ pub fn is_inside(path: &str) -> bool {
     !path.contains(['\\', '\0']) && !path.split('/').any(bad)
 }
 
-impl manifest::Pod {
-    /// The report of a command about this pod.
-    pub fn document_path<'a>(&'a self, command: &'a str) -> DocumentPath<'a> {
-        DocumentPath::Pod {
-            folder: &self.folder,
-            command,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -74,14 +47,13 @@ mod tests {
 
     #[test]
     fn paths() {
-        assert_eq!(DocumentPath::Node("status").path(), "status.json");
+        assert_eq!(document(None, "status"), "status.json");
         let folder = folder("shop", "report-x7k2p", "0a1b");
         assert_eq!(folder, "pods/shop_report-x7k2p_0a1b");
-        let place = DocumentPath::Pod {
-            folder: &folder,
-            command: "conns",
-        };
-        assert_eq!(place.path(), "pods/shop_report-x7k2p_0a1b/conns.json");
+        assert_eq!(
+            document(Some(&folder), "conns"),
+            "pods/shop_report-x7k2p_0a1b/conns.json"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use usher_core::{
 };
 use usher_inspect::sysdump::{
     Manifest, Redaction, Rule, manifest,
-    path::{DocumentPath, MANIFEST},
+    path::{self, MANIFEST},
 };
 
 use super::archive::File;
@@ -74,34 +74,14 @@ impl Collection {
         self.manifest.pods.push(pod);
     }
 
-    /// Adds a report about the node, if it is ready before the timeout.
-    pub(super) async fn node<T: SysdumpReport>(
+    /// Adds a report about the node, or about the pod with this folder, if it is ready before the timeout.
+    pub(super) async fn report<T: SysdumpReport>(
         &mut self,
+        folder: Option<&str>,
         from: Origin,
         report: impl Future<Output = Result<T, Failure>>,
     ) {
-        self.report(DocumentPath::Node(T::NAME).path(), from, report)
-            .await;
-    }
-
-    /// Adds a report about the pod with this folder, if it is ready before the timeout.
-    pub(super) async fn pod<T: SysdumpReport>(
-        &mut self,
-        folder: &str,
-        from: Origin,
-        report: impl Future<Output = Result<T, Failure>>,
-    ) {
-        let command = T::NAME;
-        let path = DocumentPath::Pod { folder, command }.path();
-        self.report(path, from, report).await;
-    }
-
-    async fn report<T: SysdumpReport>(
-        &mut self,
-        path: String,
-        from: Origin,
-        report: impl Future<Output = Result<T, Failure>>,
-    ) {
+        let path = path::document(folder, T::NAME);
         let source = format!("usher {}", T::NAME);
         let report = tokio::time::timeout_at(self.end, report)
             .await

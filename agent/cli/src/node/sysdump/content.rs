@@ -6,8 +6,7 @@ use std::{future::ready, net::IpAddr, sync::Arc};
 use serde_json::Value;
 use usher_inspect::sysdump::{
     manifest::{self, Container},
-    path::{self, DocumentPath},
-    pod,
+    path, pod,
 };
 
 use super::{collection::Collection, text};
@@ -81,18 +80,17 @@ async fn node(source: &DataSource, collection: &mut Collection) {
     if let Ok(status) = &status {
         collection.name_node(&status.node);
     }
-    collection.node(from, ready(status)).await;
-    collection.node(from, Box::pin(source.pods())).await;
+    collection.report(None, from, ready(status)).await;
+    let pods = Box::pin(source.pods());
+    collection.report(None, from, pods).await;
     let settings = Box::pin(config::gather(source));
-    collection.node(from, settings).await;
-    collection
-        .node(from, Box::pin(metrics::gather(source)))
-        .await;
-    collection
-        .node(from, Box::pin(report::gather(source)))
-        .await;
+    collection.report(None, from, settings).await;
+    let metrics = Box::pin(metrics::gather(source));
+    collection.report(None, from, metrics).await;
+    let costs = Box::pin(report::gather(source));
+    collection.report(None, from, costs).await;
     let checks = async { check::gather(source, &check::Args::usual()?).await };
-    collection.node(from, Box::pin(checks)).await;
+    collection.report(None, from, Box::pin(checks)).await;
 }
 
 /// Collects the reports about a pod, and the data behind them.
@@ -105,30 +103,22 @@ async fn pod(
     let listed = listed(target);
     let (folder, uid) = (listed.folder.clone(), target.uid.to_string());
     collection.name_pod(listed);
-    let path = |command: &str| {
-        let folder = &folder;
-        DocumentPath::Pod { folder, command }.path()
-    };
+    let path = |name: &str| path::document(Some(&folder), name);
     if !collection.has_time() {
         let source = format!("reports about {}", target.display_name());
         return collection.out_of_time(folder.clone(), source);
     }
-    let from = source.origin();
-    collection
-        .pod(&folder, from, Box::pin(source.timeline(&uid)))
-        .await;
-    collection
-        .pod(&folder, from, Box::pin(explain::gather(source, &uid)))
-        .await;
-    collection
-        .pod(&folder, from, Box::pin(plan::gather(source, &uid)))
-        .await;
-    collection
-        .pod(&folder, from, Box::pin(conns::gather(source, &uid)))
-        .await;
-    collection
-        .pod(&folder, from, Box::pin(rules::gather(source, &uid)))
-        .await;
+    let (about, from) = (Some(&folder[..]), source.origin());
+    let timeline = Box::pin(source.timeline(&uid));
+    collection.report(about, from, timeline).await;
+    let explanation = Box::pin(explain::gather(source, &uid));
+    collection.report(about, from, explanation).await;
+    let plan = Box::pin(plan::gather(source, &uid));
+    collection.report(about, from, plan).await;
+    let conns = Box::pin(conns::gather(source, &uid));
+    collection.report(about, from, conns).await;
+    let rules = Box::pin(rules::gather(source, &uid));
+    collection.report(about, from, rules).await;
     let kubelet = "GET /pods of the kubelet".to_owned();
     match spec {
         Ok(Some(spec)) => collection.value(path("kubelet"), kubelet, spec, pod::reduce),
