@@ -173,6 +173,16 @@ impl From<Vec<Check>> for Checks {
     }
 }
 
+impl Checks {
+    /// Only the warnings and the failures. The count stays that of all checks.
+    #[must_use]
+    pub fn problems(mut self) -> Self {
+        let is_problem = |outcome| matches!(outcome, Outcome::Warning | Outcome::Failed);
+        self.checks.retain(|check| is_problem(check.outcome));
+        self
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {

@@ -9,7 +9,7 @@ mod pod;
 use clap::{Args as _, FromArgMatches};
 use usher_client::{cni_args::CniArgs, install::settings::Settings, platform};
 use usher_inspect::{
-    check::{self, Checks, Outcome},
+    check::{self, Checks},
     text::table::Table,
 };
 
@@ -52,14 +52,6 @@ pub(crate) struct Args {
     cni: CniArgs,
 }
 
-#[derive(Debug, serde::Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    checks: Checks,
-    #[serde(skip)]
-    is_short: bool,
-}
-
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if let Some(pod) = &args.pod {
         return pod::run(pod, global).await;
@@ -76,8 +68,12 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     } else {
         Exit::Problem
     };
-    let is_short = args.problems;
-    Output::new(global).show(source.origin(), filtered(checks, is_short))?;
+    let checks = if args.problems {
+        checks.problems()
+    } else {
+        checks
+    };
+    Output::new(global).show(source.origin(), checks)?;
     Ok(exit)
 }
 
@@ -92,7 +88,7 @@ impl Args {
 }
 
 impl SysdumpReport for Checks {
-    const KIND: &'static str = <Shown as Report>::KIND;
+    const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "check";
 }
 
@@ -125,19 +121,10 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     Ok(checks.into())
 }
 
-/// With `is_short`, keeps only warnings and failures, in JSON as well.
-fn filtered(mut checks: Checks, is_short: bool) -> Shown {
-    if is_short {
-        let is_wrong = |outcome| matches!(outcome, Outcome::Warning | Outcome::Failed);
-        checks.checks.retain(|check| is_wrong(check.outcome));
-    }
-    Shown { checks, is_short }
-}
-
-impl Report for Shown {
+impl Report for Checks {
     const KIND: &'static str = "Checks";
 
     fn table(&self, _wide: bool) -> Table {
-        check::text(&self.checks, self.is_short)
+        check::text(self)
     }
 }

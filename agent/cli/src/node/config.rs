@@ -18,7 +18,7 @@ use usher_inspect::text::{
 use crate::{
     data_source::{DataSource, node::Node},
     failure::Failure,
-    global::{Exit, Global},
+    global::{Exit, Format, Global},
     output::{Output, Report, SysdumpReport},
     stderr::print_stderr,
 };
@@ -42,14 +42,6 @@ pub(crate) struct Args {
     sources: bool,
 }
 
-#[derive(Debug, serde::Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    settings: Settings,
-    #[serde(skip)]
-    sources: bool,
-}
-
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let source = DataSource::open(global).await?;
     let settings = source.answer(None, gather(&source)).await?;
@@ -60,7 +52,12 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         None => Exit::Success,
         Some(_) => Exit::Problem,
     };
-    Output::new(global).show(source.origin(), filtered(settings, args))?;
+    let mut global = global.clone();
+    if args.sources && global.output == Format::Table {
+        global.output = Format::Wide;
+    }
+    let settings = filtered(settings, args.part.as_deref());
+    Output::new(&global).show(source.origin(), settings)?;
     Ok(exit)
 }
 
@@ -73,17 +70,14 @@ pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
 }
 
 impl SysdumpReport for Settings {
-    const KIND: &'static str = <Shown as Report>::KIND;
+    const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "config";
 }
 
-fn filtered(mut settings: Settings, args: &Args) -> Shown {
-    let is_wanted = |key: &str| args.part.as_deref().is_none_or(|part| key.contains(part));
+fn filtered(mut settings: Settings, part: Option<&str>) -> Settings {
+    let is_wanted = |key: &str| part.is_none_or(|part| key.contains(part));
     settings.items.retain(|one| is_wanted(&one.key));
-    Shown {
-        settings,
-        sources: args.sources,
-    }
+    settings
 }
 
 /// The settings that an agent would use if it started now, if they are known.
@@ -141,18 +135,17 @@ fn last_good(node: &Node, values: &NodeValues) -> Vec<origin::Setting> {
     settings
 }
 
-impl Report for Shown {
+impl Report for Settings {
     const KIND: &'static str = "Settings";
 
     fn table(&self, wide: bool) -> Table {
-        let with_sources = self.sources || wide;
         let mut columns = vec!["SETTING", "VALUE"];
-        columns.extend(with_sources.then_some("SOURCE"));
+        columns.extend(wide.then_some("SOURCE"));
         let mut table = Table::new(columns);
-        for one in &self.settings.items {
+        for one in &self.items {
             let value = Some(one.value.clone()).filter(|value| !value.is_empty());
             let mut row = vec![Cell::from(one.key.clone()), Cell::or_dash(value)];
-            if with_sources {
+            if wide {
                 let is_given = !["default", "built-in"].contains(&one.source.as_str());
                 let tone = if is_given { Tone::Plain } else { Tone::Faint };
                 row.push(Cell::new(one.source.clone(), tone));

@@ -36,14 +36,6 @@ pub(crate) struct Args {
     wait: Option<Duration>,
 }
 
-#[derive(Debug, serde::Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    status: Status,
-    #[serde(skip)]
-    brief: bool,
-}
-
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     check(args, global)?;
     let (from, status) = match args.wait {
@@ -51,10 +43,12 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         Some(most) => wait(global, most).await?,
     };
     let exit = exit(&status);
-    // Each change was already printed as a line.
-    if args.wait.is_none() || !global.output.is_for_people() {
-        let brief = args.brief;
-        Output::new(global).show(from, Shown { status, brief })?;
+    let output = Output::new(global);
+    match (global.output.is_for_people(), args.wait) {
+        // Each change was already printed as a line.
+        (true, Some(_)) => {}
+        (true, None) if args.brief => output.line(&brief(&status))?,
+        _ => output.show(from, status)?,
     }
     Ok(exit)
 }
@@ -138,29 +132,24 @@ fn brief(status: &Status) -> Cell {
 }
 
 impl SysdumpReport for Status {
-    const KIND: &'static str = "Status";
+    const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "status";
 }
 
-impl Report for Shown {
+impl Report for Status {
     const KIND: &'static str = "Status";
 
     fn table(&self, _wide: bool) -> Table {
         let mut table = Table::default();
-        if self.brief {
-            table.lead(brief(&self.status));
-            return table;
-        }
-        for (name, value, tone) in lines(&self.status) {
+        for (name, value, tone) in lines(self) {
             // The longest name has 13 letters.
             table.lead(Cell::new(format!("{name:<14}{value}"), tone));
         }
         table.lead("");
-        let problems = &self.status.problems;
-        if problems.is_empty() {
+        if self.problems.is_empty() {
             table.lead(Cell::new("usher is healthy", Tone::Good));
         }
-        for problem in problems {
+        for problem in &self.problems {
             table.lead(Cell::new(format!("✗ {}", problem.what), Tone::Bad));
             table.lead(format!("  next: {}", problem.next));
         }

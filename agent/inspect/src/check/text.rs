@@ -1,7 +1,7 @@
 //! Checks as a text: a heading for each category and a line with a mark for each check. A problem is followed by its
 //! consequence, its fix and its documentation.
 
-use super::{Check, Checks, Count, Outcome};
+use super::{Checks, Count, Outcome};
 use crate::text::table::{Cell, Table, Tone};
 
 impl Outcome {
@@ -15,13 +15,10 @@ impl Outcome {
     }
 }
 
-/// Lists the checks; `is_short` omits those that are ok or skipped.
-pub fn text(checks: &Checks, is_short: bool) -> Table {
+pub fn text(checks: &Checks) -> Table {
     let mut table = Table::default();
     let mut category = None;
-    let is_listed =
-        |check: &&Check| !is_short || matches!(check.outcome, Outcome::Warning | Outcome::Failed);
-    for check in checks.checks.iter().filter(is_listed) {
+    for check in &checks.checks {
         if category.replace(check.category) != Some(check.category) {
             if !table.lead.is_empty() {
                 table.lead("");
