@@ -5,10 +5,7 @@ mod dump;
 pub(crate) mod node;
 
 use usher_client::run_dir;
-use usher_core::{
-    admin::{self, CostReport, Document, Origin, Pods, Status, Timeline},
-    decision::timeline,
-};
+use usher_core::admin::{self, CostReport, Document, Origin, Pods, Status, Timeline};
 use usher_inspect::text::printable::clean;
 
 pub(crate) use self::{client::Client, dump::sha256};
@@ -165,23 +162,9 @@ impl DataSource {
 
     /// The timeline that an agent wrote before it ended.
     fn journal(&self, uid: &str) -> Timeline {
-        let mut items = self.recorded();
+        let mut items = self.node.recorded();
         items.retain(|entry| entry.uid == uid);
         Timeline { items }
-    }
-
-    /// The decisions in the timeline's file, sorted by pod, including pods that are gone.
-    pub(crate) fn recorded(&self) -> Vec<timeline::Entry> {
-        let text = run_dir::load_text(&self.node.args.run_dir, run_dir::TIMELINE)
-            .ok()
-            .flatten()
-            .unwrap_or_default();
-        let mut all = timeline::Timeline::default();
-        for line in text.lines() {
-            // An agent that was killed may leave an incomplete line.
-            drop(all.load(line));
-        }
-        all.entries().collect()
     }
 }
 

@@ -6,16 +6,18 @@ pub(crate) mod fixture;
 mod survey;
 mod target;
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, io, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
 use tokio::sync::OnceCell;
 use usher_client::{
-    api_server, cleanup, error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, wall_clock,
+    api_server, cleanup, error_chain::chain, kubelet::Kubelet, node_args::NodeArgs, run_dir,
+    wall_clock,
 };
 use usher_core::{
     base::id::PodUid,
+    decision::timeline::{self, Timeline},
     pod::list::{PodList, Selection},
     recipe::Version,
     settings::config::Config,
@@ -28,6 +30,9 @@ use crate::failure::Failure;
 
 /// Timeout of the API server for the Node, of which only the kubelet's version is used.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The name of the configuration that an agent saves while its file is valid.
+pub(crate) const LAST_GOOD: &str = "last good configuration";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -129,7 +134,45 @@ impl Node {
 
     /// The effective configuration: the file, or the last good one.
     pub(crate) fn config(&self, gaps: &mut Vec<String>) -> Arc<Config> {
-        survey::config(self, gaps)
+        let text = self.config_text().unwrap_or_else(|error| {
+            gaps.push(error);
+            None
+        });
+        let path = self.args.config.display().to_string();
+        let config = Config::parse(&path, &text.unwrap_or_default()).unwrap_or_else(|error| {
+            gaps.push(format!("{error}; using the {LAST_GOOD}"));
+            self.last_good().0
+        });
+        Arc::new(config)
+    }
+
+    /// The text of the configuration file; None without the file.
+    pub(crate) fn config_text(&self) -> Result<Option<String>, String> {
+        let path = &self.args.config;
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(Some(text)),
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// The [`LAST_GOOD`] that an agent saved, or the defaults, and its text.
+    pub(crate) fn last_good(&self) -> (Config, String) {
+        let text = run_dir::load_text(&self.args.run_dir, run_dir::CONFIG);
+        let text = text.ok().flatten().unwrap_or_default();
+        let config = Config::parse(LAST_GOOD, &text).unwrap_or_default();
+        (config, text)
+    }
+
+    /// The decisions in the timeline's file, sorted by pod, including pods that are gone.
+    pub(crate) fn recorded(&self) -> Vec<timeline::Entry> {
+        let text = run_dir::load_text(&self.args.run_dir, run_dir::TIMELINE);
+        let mut all = Timeline::default();
+        for line in text.ok().flatten().unwrap_or_default().lines() {
+            // An agent that was killed may leave an incomplete line.
+            drop(all.load(line));
+        }
+        all.entries().collect()
     }
 
     /// The pod that the argument selects.

@@ -1,7 +1,5 @@
 //! `usher config`: the effective settings of this node, and their sources.
 
-use std::{fs, io};
-
 use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
     admin::{Document, Origin, Settings},
@@ -16,7 +14,10 @@ use usher_inspect::text::{
 };
 
 use crate::{
-    data_source::{DataSource, node::Node},
+    data_source::{
+        DataSource,
+        node::{LAST_GOOD, Node},
+    },
     failure::Failure,
     global::{Exit, Format, Global},
     output::{Output, Report, SysdumpReport},
@@ -93,11 +94,7 @@ fn of_node(node: &Node) -> Settings {
         NodeValues::default()
     });
     let mut items = Vec::new();
-    let text = match fs::read_to_string(&node.args.config) {
-        Err(absent) if absent.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(format!("{file}: {error}")),
-        Ok(text) => Ok(text),
-    };
+    let text = node.config_text().map(Option::unwrap_or_default);
     let parsed = text.and_then(|text| match Config::parse(&file, &text) {
         Ok(config) => Ok((config, text)),
         Err(bad) => Err(bad.to_string()),
@@ -111,7 +108,9 @@ fn of_node(node: &Node) -> Settings {
             None
         }
         Err(error) => {
-            items.extend(last_good(node, &values));
+            let (config, text) = node.last_good();
+            items.extend(origin::modes(&NodeModes::resolve(config.modes, &values)));
+            items.extend(origin::settings(&config, LAST_GOOD, &text));
             Some(error)
         }
     };
@@ -121,18 +120,6 @@ fn of_node(node: &Node) -> Settings {
         gaps,
         items,
     }
-}
-
-fn last_good(node: &Node, values: &NodeValues) -> Vec<origin::Setting> {
-    let name = "last good configuration";
-    let text = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    let config = Config::parse(name, &text).unwrap_or_default();
-    let mut settings = origin::modes(&NodeModes::resolve(config.modes, values));
-    settings.extend(origin::settings(&config, name, &text));
-    settings
 }
 
 impl Report for Settings {

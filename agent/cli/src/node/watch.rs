@@ -100,7 +100,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         // Read the file after the stream is open, so that no decision between the two is lost.
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let first = source.node.now_ms().saturating_sub(since);
-        let mut entries = source.recorded();
+        let mut entries = source.node.recorded();
         entries.retain(|entry| entry.at_ms >= first);
         entries.sort_by_key(|entry| entry.at_ms);
         lines.replay(entries);

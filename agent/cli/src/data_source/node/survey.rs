@@ -19,7 +19,6 @@ use usher_core::{
         id::{ContainerKey, PodUid},
         time::Timestamp,
     },
-    decision::timeline::Timeline,
     pod::{
         container_change::ContainerChange,
         list::{PodList, Selection},
@@ -77,7 +76,7 @@ impl Survey {
             .map_err(|error| Failure::unavailable(format!("{error}; is --cgroup-root right?")))?;
         let proc = node.proc.clone();
         let mut gaps = Vec::new();
-        let config = config(node, &mut gaps);
+        let config = node.config(&mut gaps);
         let mut selection = Selection::from(&config.reads());
         if documents == Documents::With {
             let pods = cgroup::walk(&root).map_err(|error| Failure::unavailable(chain(&error)))?;
@@ -203,30 +202,6 @@ fn look_into(
     looks
 }
 
-/// The effective configuration: the file, or the last good one.
-pub(super) fn config(node: &Node, gaps: &mut Vec<String>) -> Arc<Config> {
-    let path = &node.args.config;
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(absent) if absent.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => {
-            gaps.push(format!("{}: {error}", path.display()));
-            String::new()
-        }
-    };
-    match Config::parse(&path.display().to_string(), &text) {
-        Ok(config) => Arc::new(config),
-        Err(error) => {
-            gaps.push(format!("{error}; using the last good configuration"));
-            let last_good = run_dir::load_text(&node.args.run_dir, run_dir::CONFIG)
-                .ok()
-                .flatten()
-                .and_then(|text| Config::parse("last good configuration", &text).ok());
-            Arc::new(last_good.unwrap_or_default())
-        }
-    }
-}
-
 /// Creates an engine from the data of the survey. Its actions are not executed.
 fn feed_engine(
     node: &Node,
@@ -270,17 +245,9 @@ fn feed_engine(
 
 /// The names of pods in the timeline.
 fn names(node: &Node) -> HashMap<String, (String, String)> {
-    let text = run_dir::load_text(&node.args.run_dir, run_dir::TIMELINE)
-        .ok()
-        .flatten();
-    let mut timeline = Timeline::default();
-    for line in text.unwrap_or_default().lines() {
-        // An agent that was killed may leave an incomplete line.
-        drop(timeline.load(line));
-    }
-    let named = timeline.entries().filter_map(|entry| {
+    let named = node.recorded().into_iter().filter_map(|entry| {
         let (namespace, name) = entry.pod.split_once('/')?;
-        Some((entry.uid.clone(), (namespace.to_owned(), name.to_owned())))
+        Some((entry.uid, (namespace.to_owned(), name.to_owned())))
     });
     named.collect()
 }

@@ -51,7 +51,7 @@ pub(super) fn node(node: &Node) -> Found {
         bundles: bundles(&args.bundle_dir),
         run_dir: args.run_dir.display().to_string(),
         run_dir_writable: writable(feature_probe::creatable(&args.run_dir)),
-        config: config(&args.config),
+        config: config(node),
         config_path: args.config.display().to_string(),
     }
 }
@@ -90,13 +90,11 @@ fn bundles(dir: &Path) -> Bundles {
     }
 }
 
-fn config(path: &Path) -> Result<Option<usize>, String> {
-    let name = path.display().to_string();
-    let text = match fs::read_to_string(path) {
-        Err(absent) if absent.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{name}: {error}")),
-        Ok(text) => text,
+fn config(node: &Node) -> Result<Option<usize>, String> {
+    let Some(text) = node.config_text()? else {
+        return Ok(None);
     };
+    let name = node.args.config.display().to_string();
     let config = Config::parse(&name, &text).map_err(|bad| bad.to_string())?;
     let builtin = recipe::builtin();
     let own = config.recipes.iter().filter(|one| !builtin.contains(one));

@@ -109,7 +109,7 @@ fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explana
     if survey.pods.iter().any(is_present) {
         return None;
     }
-    let mut entries = source.recorded();
+    let mut entries = source.node.recorded();
     entries.retain(|entry| !survey.pods.iter().any(|pod| pod.uid == entry.uid));
     entries.sort_by_key(|entry| entry.at_ms);
     // Keep the newest pod of each name.
