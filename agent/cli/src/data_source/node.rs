@@ -19,7 +19,6 @@ use usher_core::{
     base::id::PodUid,
     decision::timeline::{self, Timeline},
     pod::list::{PodList, Selection},
-    recipe::Version,
     settings::config::Config,
 };
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
@@ -29,7 +28,7 @@ pub(crate) use self::{survey::Survey, target::Target};
 use crate::failure::Failure;
 
 /// Timeout of the API server for the Node, of which only the kubelet's version is used.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The name of the configuration that an agent saves while its file is valid.
 pub(crate) const LAST_GOOD: &str = "last good configuration";
@@ -43,7 +42,7 @@ pub(crate) struct Node {
     /// The time of that survey.
     at_ms: Option<u64>,
     /// The kubelet's version in the Node object, or that it is unavailable.
-    kubelet_version: Arc<OnceCell<Option<Version>>>,
+    kubelet_version: Arc<OnceCell<Option<String>>>,
 }
 
 impl Node {
@@ -59,17 +58,17 @@ impl Node {
 
     /// The kubelet's version in its Node object, which is requested once: during an outage of the API server, each
     /// explanation would otherwise wait for the timeout.
-    pub(crate) async fn kubelet_version(&self, name: &str) -> Option<Version> {
+    pub(crate) async fn kubelet_version(&self, name: &str) -> Option<String> {
         let query = Box::pin(async {
             let nodes: Api<NodeObject> = Api::all(api_server::client().await.ok()?);
             let node = nodes.get(name).await.ok()?;
-            node.status?.node_info?.kubelet_version.parse().ok()
+            Some(node.status?.node_info?.kubelet_version)
         });
         let request = || async {
             let replied = tokio::time::timeout(VERSION_TIMEOUT, query).await;
             replied.ok().flatten()
         };
-        *self.kubelet_version.get_or_init(request).await
+        self.kubelet_version.get_or_init(request).await.clone()
     }
 
     /// Answers all requests from one survey: a sysdump reads many pods and must represent one moment.

@@ -111,7 +111,10 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
     let network = place::network(settings.as_ref(), answer, platform);
     checks.extend(check::cni::judge(network.as_ref()));
     checks.extend(check::kubelet::judge(&pods.found));
-    let version = ask::kubelet_version(args.node_name.as_deref()).await;
+    let version = match &args.node_name {
+        Some(name) => source.node.kubelet_version(name).await,
+        None => None,
+    };
     let cluster = pods.cluster(version);
     checks.extend(check::cluster::judge(cluster.as_ref()));
     if let Some(status) = status {

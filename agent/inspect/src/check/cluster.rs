@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use usher_core::{pod::spec::Pod, recipe::Recipe};
+use usher_core::{
+    pod::spec::Pod,
+    recipe::{Recipe, Version},
+};
 
 use super::{Check, Question};
 
@@ -18,7 +21,10 @@ questions! {
 }
 
 /// The first kubelet version that enables native sidecars by default.
-const NATIVE_SINCE: (u32, u32) = (1, 29);
+const NATIVE_SINCE: Version = Version {
+    major: 1,
+    minor: 29,
+};
 
 /// The facts about the node's pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +87,9 @@ fn native(found: &Found) -> Check {
             pods => NATIVE.ok(format!("{pods} pods have native sidecars")),
         };
     };
-    let has_them = numbers(version).is_some_and(|version| version >= NATIVE_SINCE);
+    let has_them = version
+        .parse()
+        .is_ok_and(|version: Version| version >= NATIVE_SINCE);
     match (has_them, ordinary) {
         (true, 0) => NATIVE.ok(format!("kubelet {version}, {} pods have native sidecars", found.native)),
         (true, pods) => NATIVE.ok(format!(
@@ -90,10 +98,4 @@ fn native(found: &Found) -> Check {
         )),
         (false, _) => NATIVE.ok(format!("kubelet {version} has no native sidecars; usher replaces them")),
     }
-}
-
-/// Major and minor of `v1.36.3`.
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.trim_start_matches('v').split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

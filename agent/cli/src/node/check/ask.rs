@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use k8s_openapi::api::core::v1::Node as NodeObject;
-use kube::Api;
 use usher_client::{
-    api_server,
     cleanup::{self, Places},
     error_chain::chain,
     install::settings::Settings,
@@ -30,9 +27,6 @@ use crate::{
     failure::Failure,
     node::metrics,
 };
-
-/// The timeout of the API server.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The kubelet's reply.
 #[derive(Debug)]
@@ -111,16 +105,6 @@ fn cause(error: &kubelet::Error) -> Cause {
         | kubelet::Error::TooLong { .. }
         | kubelet::Error::Decode { .. } => Cause::Decode,
     }
-}
-
-/// The kubelet's version in its Node; None if the API server does not reply.
-pub(super) async fn kubelet_version(node_name: Option<&str>) -> Option<String> {
-    let ask = async {
-        let nodes: Api<NodeObject> = Api::all(api_server::client().await.ok()?);
-        let node = nodes.get(node_name?).await.ok()?;
-        Some(node.status?.node_info?.kubelet_version)
-    };
-    tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
 }
 
 /// Queries the agent, and searches for tables without one.

@@ -200,5 +200,5 @@ async fn kubelet_version(node: &Node, facts: &Facts) -> Option<Version> {
     if !needs_kubelet_version(facts) || facts.node.is_empty() {
         return None;
     }
-    node.kubelet_version(&facts.node).await
+    node.kubelet_version(&facts.node).await?.parse().ok()
 }
