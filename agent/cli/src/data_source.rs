@@ -5,7 +5,7 @@ mod dump;
 pub(crate) mod node;
 
 use usher_client::run_dir;
-use usher_core::admin::{self, CostReport, Document, Origin, Pods, Status, Timeline};
+use usher_core::admin::{self, CostReport, Origin, Pods, Status, Timeline};
 use usher_inspect::text::printable::clean;
 
 pub(crate) use self::{client::Client, dump::sha256};
@@ -96,7 +96,7 @@ impl DataSource {
 
     pub(crate) async fn status(&self) -> Result<Status, Failure> {
         match &self.kind {
-            Kind::Agent(client) => Ok(client.get::<Document<Status>>("/v1/status").await?.data),
+            Kind::Agent(client) => client.get("/v1/status").await,
             Kind::File(dump) => dump.report(Status::NAME, None),
             Kind::Node(_) => {
                 let survey = self.node.survey().await?;
@@ -128,7 +128,7 @@ impl DataSource {
 
     pub(crate) async fn pods(&self) -> Result<Pods, Failure> {
         match &self.kind {
-            Kind::Agent(client) => Ok(client.get::<Document<Pods>>("/v1/pods").await?.data),
+            Kind::Agent(client) => client.get("/v1/pods").await,
             Kind::File(dump) => dump.report(Pods::NAME, None),
             Kind::Node(_) => {
                 let survey = self.node.survey().await?;
@@ -145,15 +145,14 @@ impl DataSource {
     /// # Errors
     /// When no agent answers.
     pub(crate) async fn costs(&self) -> Result<CostReport, Failure> {
-        let costs = self.agent()?.get::<Document<CostReport>>("/v1/costs");
-        Ok(costs.await?.data)
+        self.agent()?.get("/v1/costs").await
     }
 
     pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {
         match &self.kind {
             Kind::Agent(client) => {
                 let path = format!("/v1/pods/{uid}/timeline");
-                Ok(client.get::<Document<Timeline>>(&path).await?.data)
+                client.get(&path).await
             }
             Kind::Node(_) => Ok(self.journal(uid)),
             Kind::File(dump) => dump.report(Timeline::NAME, Some(uid)),

@@ -16,7 +16,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
-use usher_core::admin::LONGEST_BUSY;
+use usher_core::admin::{Document, LONGEST_BUSY};
 
 use crate::failure::Failure;
 
@@ -47,8 +47,7 @@ impl Client {
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        let body = self.text(Method::GET, path, Bytes::new()).await?;
-        self.decode(&body)
+        self.decode(&self.text(Method::GET, path).await?)
     }
 
     /// Sends a request with a JSON body.
@@ -69,14 +68,9 @@ impl Client {
         self.decode(&body)
     }
 
-    /// Sends a request and returns the body unparsed.
-    pub(crate) async fn text(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Bytes, Failure> {
-        self.exchange(method, path, body, TIMEOUT).await
+    /// Sends a request without a body and returns the response unparsed.
+    pub(crate) async fn text(&self, method: Method, path: &str) -> Result<Bytes, Failure> {
+        self.exchange(method, path, Bytes::new(), TIMEOUT).await
     }
 
     async fn exchange(
@@ -157,12 +151,14 @@ impl Client {
             })
     }
 
-    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
-        serde_json::from_slice(body).map_err(|error| {
+    /// The data of a response, which is a [`Document`].
+    pub(crate) fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
+        let document: Document<T> = serde_json::from_slice(body).map_err(|error| {
             self.broken(&format!(
                 "invalid response, the agent may be of another version: {error}"
             ))
-        })
+        })?;
+        Ok(document.data)
     }
 
     fn broken(&self, why: &str) -> Failure {

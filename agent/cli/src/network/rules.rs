@@ -5,7 +5,7 @@ mod report;
 
 use std::time::Duration;
 
-use usher_core::admin::{Document, Origin, PlannedTable, RequestOptions};
+use usher_core::admin::{Origin, PlannedTable, RequestOptions};
 
 use self::{read::Reading, report::Rules};
 use crate::{
@@ -89,8 +89,8 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     };
     let path = format!("/v1/pods/{}/table", target.uid);
-    let planned: Document<PlannedTable> = agent.get(&path).await?;
-    let differs = rules.differ(&planned.data, &reading.table()?);
+    let planned: PlannedTable = agent.get(&path).await?;
+    let differs = rules.differ(&planned, &reading.table()?);
     if !differs || !args.fix {
         Output::new(global).show(origin, rules)?;
         return Ok(if differs {
@@ -113,8 +113,8 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     }
     let repaired = async {
         loop {
-            let planned: Document<PlannedTable> = agent.get(&path).await?;
-            if !reading.rules()?.differ(&planned.data, &reading.table()?) {
+            let planned: PlannedTable = agent.get(&path).await?;
+            if !reading.rules()?.differ(&planned, &reading.table()?) {
                 return Ok::<_, Failure>(());
             }
             tokio::time::sleep(REPAIR_POLL).await;

@@ -2,7 +2,7 @@
 
 use usher_client::{error_chain::chain, run_dir};
 use usher_core::{
-    admin::{Document, Origin, Settings},
+    admin::{Origin, Settings},
     settings::{
         config::{Config, origin},
         mode::{NodeModes, NodeValues},
@@ -66,8 +66,7 @@ pub(crate) async fn gather(source: &DataSource) -> Result<Settings, Failure> {
     if source.origin() != Origin::Agent {
         return Ok(of_node(&source.node));
     }
-    let document: Document<Settings> = source.agent()?.get("/v1/config").await?;
-    Ok(document.data)
+    source.agent()?.get("/v1/config").await
 }
 
 impl SysdumpReport for Settings {

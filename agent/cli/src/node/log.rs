@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hyper::{Method, body::Bytes};
+use hyper::Method;
 use usher_core::{
     admin::{
-        Document, Log,
+        Log,
         log_filter::{USUAL, Wish},
     },
     base::duration,
@@ -57,8 +57,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
 }
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Log, Failure> {
-    let document: Document<Log> = source.agent()?.get(PATH).await?;
-    Ok(document.data)
+    source.agent()?.get(PATH).await
 }
 
 async fn change(agent: &Client, args: &Args) -> Result<Log, Failure> {
@@ -67,15 +66,11 @@ async fn change(agent: &Client, args: &Args) -> Result<Log, Failure> {
         directives: args.level.clone(),
         for_ms: u64::try_from(lasts).unwrap_or(u64::MAX),
     };
-    let document: Document<Log> = agent.send(Method::PUT, PATH, &wish).await?;
-    Ok(document.data)
+    agent.send(Method::PUT, PATH, &wish).await
 }
 
 async fn reset(agent: &Client) -> Result<Log, Failure> {
-    let body = agent.text(Method::DELETE, PATH, Bytes::new()).await?;
-    let document: Document<Log> = serde_json::from_slice(&body)
-        .map_err(|error| Failure::unavailable(format!("invalid response of the agent: {error}")))?;
-    Ok(document.data)
+    agent.decode(&agent.text(Method::DELETE, PATH).await?)
 }
 
 impl Report for Log {

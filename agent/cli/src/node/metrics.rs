@@ -1,6 +1,6 @@
 //! `usher metrics`: the agent's metrics, without Prometheus.
 
-use hyper::{Method, body::Bytes};
+use hyper::Method;
 use usher_core::{
     admin::Metrics,
     metric::sample::{self, Sample, number},
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
 
 pub(crate) async fn gather(source: &DataSource) -> Result<Metrics, Failure> {
     let agent = source.agent()?;
-    let text = agent.text(Method::GET, "/v1/metrics", Bytes::new()).await?;
+    let text = agent.text(Method::GET, "/v1/metrics").await?;
     Ok(Metrics {
         items: sample::parse(&String::from_utf8_lossy(&text)),
     })

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use usher_core::{
-    admin::{Document, Ordered, Origin, Pod, RequestOptions},
+    admin::{Ordered, Origin, Pod, RequestOptions},
     recipe::ExitCode,
 };
 use usher_inspect::text::table::{Cell, Table, Tone};
@@ -53,8 +53,7 @@ impl OperatorClient {
         options: RequestOptions,
     ) -> Result<Ordered, Failure> {
         let path = format!("/v1/pods/{}/{verb}", self.pod.uid);
-        let answer: Document<Ordered> = self.agent.send(Method::POST, &path, &options).await?;
-        Ok(answer.data)
+        self.agent.send(Method::POST, &path, &options).await
     }
 }
 

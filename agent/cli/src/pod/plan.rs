@@ -4,7 +4,7 @@ mod show;
 
 use clap::ValueEnum;
 use usher_core::{
-    admin::{Document, Forecast},
+    admin::Forecast,
     base::{id::PodUid, time::Timestamp},
     settings::mode,
 };
@@ -87,8 +87,7 @@ async fn forecast(
         Some(mode) => format!("/v1/pods/{}/plan/{mode}", pod.uid),
         None => format!("/v1/pods/{}/plan", pod.uid),
     };
-    let plan: Document<Forecast> = agent.get(&path).await?;
-    Ok(plan.data)
+    agent.get(&path).await
 }
 
 async fn of_node(
