@@ -25,7 +25,7 @@ use super::{
 };
 
 /// A pod's metadata, timeline, state and findings, and the changes that would affect it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// When the pod was inspected, in milliseconds since 1970.
@@ -125,23 +125,13 @@ impl Explanation {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: last.uid.clone(),
-            node: String::new(),
-            phase: String::new(),
-            restart_policy: String::new(),
-            owner: None,
-            modes: Vec::new(),
-            containers: Vec::new(),
-            network: None,
             timeline: timeline::in_order(timeline::decisions(entries)),
             verdict: Verdict {
                 healthy: true,
                 says,
             },
-            stuck: None,
-            changes: Vec::new(),
             is_gone: true,
-            findings: Vec::new(),
-            unseen: Vec::new(),
+            ..Self::default()
         })
     }
 

@@ -14,7 +14,7 @@ use super::{
 /// Time for a container to start after the pod's start, including the image pull.
 const START_MS: u64 = 300_000;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub healthy: bool,
     pub says: String,

@@ -9,7 +9,7 @@ use super::Rule;
 /// The version of the format. A sysdump of another version is rejected.
 pub const API_VERSION: &str = "usher.dev/sysdump/v1";
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     pub api_version: String,
@@ -101,11 +101,7 @@ impl Manifest {
             api_version: API_VERSION.to_owned(),
             at_ms,
             usher: usher.to_owned(),
-            node: None,
-            pods: Vec::new(),
-            files: Vec::new(),
-            missing: Vec::new(),
-            redacted: Vec::new(),
+            ..Self::default()
         }
     }
 
