@@ -3,13 +3,9 @@
 mod show;
 
 use clap::ValueEnum;
-use usher_core::{
-    admin::Forecast,
-    base::{id::PodUid, time::Timestamp},
-    settings::mode,
-};
+use usher_core::{admin::Forecast, base::time::Timestamp, settings::mode};
 
-use super::pod_arg::{reject_file, resolve_pod, select_pod};
+use super::pod_arg::{reject_file, resolve_pod};
 use crate::{
     data_source::DataSource,
     failure::Failure,
@@ -99,16 +95,8 @@ async fn of_node(
     for gap in &survey.gaps {
         print_stderr(&usher_inspect::text::printable::clean(gap));
     }
-    let place = match select_pod(given, &survey.pods) {
-        Ok(place) => survey.pods.get(place).map(|pod| pod.uid.clone()),
-        // The argument may be an IP address.
-        Err(error) => match source.node.find(given).await {
-            Ok(target) => Some(target.uid.to_string()),
-            Err(_same) => return Err(error.into()),
-        },
-    };
-    let uid = place.and_then(|uid| PodUid::parse(&uid).ok());
-    let forecast = uid.and_then(|uid| survey.engine().forecast(Timestamp::default(), &uid, mode));
+    let uid = survey.target(given)?.uid;
+    let forecast = survey.engine().forecast(Timestamp::default(), &uid, mode);
     forecast.ok_or_else(|| {
         Failure::unavailable(
             "no plan: the pod's spec is not known, because the kubelet does not list the pod",

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use usher_core::admin::Pod;
-use usher_inspect::pod_selector::{self, Candidate, NotOne};
+use usher_inspect::pod_selector::{self, Candidate};
 
 use crate::{
     data_source::DataSource,
@@ -31,16 +31,11 @@ pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod,
         return Ok(source.node.find(given).await?.pod);
     }
     let pods = source.pods().await?.items;
-    let place = select_pod(given, &pods)?;
+    let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
+    let place = pod_selector::select(given, &candidates)?;
     pods.into_iter()
         .nth(place)
         .ok_or_else(|| Failure::unavailable(format!("pod {given:?} has just ended")))
-}
-
-/// The index of the pod that the argument selects.
-pub(crate) fn select_pod(given: &str, pods: &[Pod]) -> Result<usize, NotOne> {
-    let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-    pod_selector::select(given, &candidates)
 }
 
 fn candidate(pod: &Pod) -> Candidate {
