@@ -145,7 +145,7 @@ impl Args {
         match command {
             Command::Capture(args) => block_on(capture::run(&args, &global)),
             Command::Check(args) => block_on(check::run(&args, &global)),
-            Command::Cleanup(args) => end(cleanup::run(&args)),
+            Command::Cleanup(args) => end(cleanup::run(&args, &global)),
             Command::Completion(args) => end(completion::run(&args)),
             Command::Connect(args) => block_on(connect::run(&args, &global)),
             Command::Conns(args) => block_on(conns::run(&args, &global)),

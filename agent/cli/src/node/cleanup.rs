@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use usher_client::{
     cleanup::{self, Places},
     error_chain::chain,
+    node_args::NodeArgs,
 };
 use usher_core::{
     base::duration,
@@ -13,7 +14,12 @@ use usher_core::{
 };
 use usher_sys::pods::proc::ProcRoot;
 
-use crate::{failure::Failure, global::Exit, output::stdout, stderr::print_stderr};
+use crate::{
+    failure::Failure,
+    global::{Exit, Global},
+    output::stdout,
+    stderr::print_stderr,
+};
 
 /// Directories of CNI configurations on the supported platforms.
 const CONF_DIRS: [&str; 4] = [
@@ -72,22 +78,9 @@ pub(crate) struct Args {
     )]
     cni_bin_dir: Vec<PathBuf>,
 
-    /// Run directory of the agent
-    #[arg(
-        long,
-        env = "USHER_RUN_DIR",
-        value_name = "DIR",
-        default_value = "/run/usher"
-    )]
-    run_dir: PathBuf,
-
     /// Log file of the CNI plugin, if it is not in the run directory
     #[arg(long, env = "USHER_CNI_LOG", value_name = "FILE", default_value = DEFAULT_LOG_FILE)]
     cni_log: PathBuf,
-
-    /// procfs with the processes of the host
-    #[arg(long, env = "USHER_PROC", value_name = "DIR", default_value = "/proc")]
-    proc: PathBuf,
 
     /// How long to keep the plugin after its entry was removed: pods that are
     /// being started or stopped may still call it
@@ -96,13 +89,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn places(&self) -> Places {
+    fn places(&self, node: &NodeArgs) -> Places {
         Places {
             conf_dirs: given_or(&self.cni_conf_dir, &CONF_DIRS),
             bin_dirs: given_or(&self.cni_bin_dir, &BIN_DIRS),
-            run_dir: self.run_dir.clone(),
+            run_dir: node.run_dir.clone(),
             log: self.cni_log.clone(),
-            proc: ProcRoot::new(&self.proc),
+            proc: ProcRoot::new(&node.proc),
             linger: self.linger,
         }
     }
@@ -128,8 +121,8 @@ fn given_or(given: &[PathBuf], known: &[&str]) -> Vec<PathBuf> {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let places = args.places();
+pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
+    let places = args.places(&global.node);
     if args.dry_run {
         let report = Cleaning::dry_run(cleanup::look(&places));
         return print(&report, "would be left");
