@@ -5,7 +5,7 @@ mod dump;
 pub(crate) mod node;
 
 use usher_client::run_dir;
-use usher_core::admin::{self, CostReport, Origin, Pods, Status, Timeline};
+use usher_core::admin::{self, Origin, Pods, Status, Timeline};
 use usher_inspect::text::printable::clean;
 
 pub(crate) use self::{client::Client, dump::sha256};
@@ -138,14 +138,6 @@ impl DataSource {
                 Ok(Pods { items: survey.pods })
             }
         }
-    }
-
-    /// The costs that the agent has counted.
-    ///
-    /// # Errors
-    /// When no agent answers.
-    pub(crate) async fn costs(&self) -> Result<CostReport, Failure> {
-        self.agent()?.get("/v1/costs").await
     }
 
     pub(crate) async fn timeline(&self, uid: &str) -> Result<Timeline, Failure> {

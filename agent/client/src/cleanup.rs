@@ -4,7 +4,7 @@
 //! A failed removal is reported, and the others continue.
 
 mod run_files;
-mod tables;
+pub mod tables;
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,11 @@ use usher_core::{
 };
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
 
-use crate::{error_chain::chain, install::removal, run_dir};
+use crate::{
+    error_chain::chain,
+    install::{files, removal},
+    run_dir,
+};
 
 /// How long the runtime may still call the plugin for pods that are starting or ending.
 pub const LINGER: Duration = Duration::from_secs(5);
@@ -59,7 +63,7 @@ pub fn look(places: &Places) -> Vec<Found> {
         }
     }
     for dir in places.conf_dirs.iter().chain(&places.bin_dirs) {
-        match removal::temporaries(dir) {
+        match files::temporaries(dir) {
             Ok(paths) => {
                 let temporaries = paths.into_iter().map(Thing::Temporary);
                 found.extend(temporaries.map(Found::removable));
@@ -93,7 +97,7 @@ fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
     match thing {
         Thing::Entry(path) => removal::remove_entry(path).map_err(|error| chain(&error)),
         Thing::Binary(path) | Thing::Temporary(path) | Thing::Socket(path) | Thing::File(path) => {
-            removal::remove_file(path).map_err(|error| chain(&error))
+            files::remove(path).map_err(|error| chain(&error))
         }
         Thing::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
         Thing::Directory(path) => run_files::remove_directory(path),

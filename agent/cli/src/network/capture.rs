@@ -18,7 +18,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
-use usher_client::{error_chain::chain, wall_clock};
+use usher_client::error_chain::chain;
 use usher_inspect::text::printable::clean;
 use usher_sys::net::packet::{self, SMALLEST_ROOM, Tap};
 
@@ -64,12 +64,12 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let sink = match &args.write {
         None => Sink::Lines(Lines::new(owners)),
         Some(path) => {
-            let about = target.display_name();
+            let about = target.pod.display_name();
             let file = File::open(path, args.force, &about, args.snaplen, owners);
             Sink::File(file.map_err(|error| unwritable(path, &error))?)
         }
     };
-    let session = Session::new(tap, sink, bounds, interfaces, now_ns);
+    let session = Session::new(tap, sink, bounds, interfaces);
     watch(session, args.duration).await
 }
 
@@ -121,8 +121,4 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let path = clean(&path);
     let text = format!("cannot write {path}: {}", private_file::error_text(error));
     Failure::new(Exit::Problem, text)
-}
-
-fn now_ns() -> u64 {
-    wall_clock::since_epoch().as_nanos() as u64
 }

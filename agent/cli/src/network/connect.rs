@@ -76,7 +76,7 @@ async fn connect(args: &Args, global: &Global) -> Result<Connection, Failure> {
     let effect = "the connection would be the node's";
     let netns = sending_network(&node, &target, args.host_network, effect)?;
     let mut connection = Connection {
-        pod: target.display_name(),
+        pod: target.pod.display_name(),
         uid: target.uid.to_string(),
         destination: args.destination.to_string(),
         resolution: None,

@@ -14,7 +14,7 @@ use usher_inspect::{
     text::{printable::clean, table::Table},
 };
 
-use self::gather::Detail;
+pub(crate) use self::gather::{Detail, gather};
 use crate::{
     data_source::{
         DataSource,
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         Format::Table => Detail::Plain,
         Format::Wide | Format::Json | Format::Yaml => Detail::Full,
     };
-    let gathered = gather::gather(&source, &args.pod, detail);
+    let gathered = gather(&source, &args.pod, detail);
     let conns = source.answer(Some(&args.pod), gathered).await?;
     let from = match source.origin() {
         Origin::File => Origin::File,
@@ -94,11 +94,6 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
 impl SysdumpReport for Conns {
     const KIND: &'static str = <Self as Report>::KIND;
     const NAME: &'static str = "conns";
-}
-
-/// Collects the data for all flags.
-pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Conns, Failure> {
-    gather::gather(source, pod, Detail::Full).await
 }
 
 /// All sockets of a resolved pod, with the details that determine their paths through the mesh.

@@ -21,7 +21,7 @@ pub(crate) fn pod_network(
     if (node.is_own_network(&netns) || target.pod.host_network) && !allow_host {
         return Err(Failure::refused(format!(
             "{} uses the node's network namespace: {effect}. Use --host-network to allow this",
-            target.display_name()
+            target.pod.display_name()
         )));
     }
     Ok(netns)
@@ -36,7 +36,7 @@ pub(crate) fn sending_network(
 ) -> Result<Netns, Failure> {
     let netns = pod_network(node, target, allow_host, effect)?;
     if !allow_host {
-        refuse_costly_rules(&netns, &target.display_name())?;
+        refuse_costly_rules(&netns, &target.pod.display_name())?;
     }
     Ok(netns)
 }

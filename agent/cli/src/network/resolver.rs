@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
             (addresses, Some(source))
         });
         Ok(Resolution {
-            pod: self.target.display_name(),
+            pod: self.target.pod.display_name(),
             uid: self.target.uid.to_string(),
             name: name.to_string(),
             addresses,
@@ -114,7 +114,7 @@ impl<'a> Resolver<'a> {
 
     /// The pod's `resolv.conf`, with the servers of the command line.
     fn conf(&self) -> Result<ResolvConf, Failure> {
-        let pod = self.target.display_name();
+        let pod = self.target.pod.display_name();
         let conf = match self.file(Path::new(RESOLV_CONF)) {
             Ok(Some(text)) => ResolvConf::parse(&text),
             Ok(None) | Err(_) if !self.servers.is_empty() => ResolvConf::default(),

@@ -4,7 +4,6 @@
 mod ask;
 mod kernel;
 mod place;
-mod pod;
 
 use clap::{Args as _, FromArgMatches};
 use usher_client::{cni_args::CniArgs, install::settings::Settings, platform};
@@ -18,6 +17,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report, SysdumpReport},
+    pod::explain::{self, Diagnosis},
 };
 
 /// Check whether this node has what usher needs, and whether its agent works
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if let Some(pod) = &args.pod {
-        return pod::run(pod, global).await;
+        return explain::show(pod, global, Diagnosis::from).await;
     }
     if args.pre && global.file.is_some() {
         let text = "--pre checks the live node and cannot be used with --file";

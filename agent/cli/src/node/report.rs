@@ -39,7 +39,7 @@ pub(crate) async fn run(_args: &Args, global: &Global) -> Result<Exit, Failure> 
 /// # Errors
 /// When no agent answers.
 pub(crate) async fn gather(source: &DataSource) -> Result<CostReport, Failure> {
-    source.costs().await
+    source.agent()?.get("/v1/costs").await
 }
 
 fn filtered(mut report: CostReport, namespace: Option<&str>) -> CostReport {

@@ -61,13 +61,9 @@ fn check(args: &Args, global: &Global) -> Result<(), Failure> {
     }
 }
 
-pub(crate) async fn gather(source: &DataSource) -> Result<Status, Failure> {
-    source.status().await
-}
-
 async fn current(global: &Global) -> Result<(Origin, Status), Failure> {
     let source = DataSource::open_quietly(global).await?;
-    let status = gather(&source).await?;
+    let status = source.status().await?;
     Ok((source.origin(), status))
 }
 

@@ -27,7 +27,7 @@ enum Error {
 }
 
 /// Finds the tables in all network namespaces except the host's.
-pub(super) fn look(proc: &ProcRoot) -> Vec<Found> {
+pub fn look(proc: &ProcRoot) -> Vec<Found> {
     let scan = match netns::scan(proc) {
         Ok(scan) => scan,
         Err(error) => return vec![unseen("network namespaces", &error)],

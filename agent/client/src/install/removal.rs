@@ -3,7 +3,7 @@
 //! Runtimes also call the plugin when a pod ends. If the binary were removed before the entry, pods could not end.
 //! [`usher_core::cleanup`] defines the order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use usher_core::cleanup::{Found, Thing};
 
@@ -67,15 +67,6 @@ pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
     let path = dir.join(PLUGIN);
     let is_there = files::is_there(&path)?;
     Ok(is_there.then_some(Thing::Binary(path)))
-}
-
-pub fn temporaries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    files::temporaries(dir)
-}
-
-/// Succeeds if the file is absent.
-pub fn remove_file(path: &Path) -> Result<(), Error> {
-    files::remove(path)
 }
 
 /// Whether a file has the entry, or is invalid and contains the plugin's name.

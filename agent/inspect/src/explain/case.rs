@@ -10,11 +10,9 @@ use usher_core::{
     node::socket,
     plan::{Plan, Sidecar, version_query::VersionQueries},
     pod::{
-        image,
         restart_policy::{self, RestartPolicy, Verdict},
         spec::Pod,
     },
-    recipe::Version,
     settings::{annotation, config::Config, overrides::NamespaceValues},
 };
 
@@ -91,10 +89,6 @@ impl<'pod> Case<'pod> {
         let proxy = self.facts.container(ISTIO_PROXY)?;
         let is_regular = self.plan.sidecars.iter().any(|one| *one.recipe == *"istio");
         (is_regular || proxy.is_native).then_some(proxy)
-    }
-
-    pub(super) fn version(container: &Container) -> Option<Version> {
-        image::version(&container.image)
     }
 
     pub(super) fn policy(&self, name: &str) -> RestartPolicy {

@@ -112,14 +112,9 @@ impl Survey {
 }
 
 impl Target {
-    /// `namespace/name`, or the UID.
-    pub(crate) fn display_name(&self) -> String {
-        self.pod.display_name()
-    }
-
     /// The pod's network namespace; with hostNetwork the node's own.
     pub(crate) fn netns(&self, node: &Node) -> Result<Netns, Failure> {
-        let pod = self.display_name();
+        let pod = self.pod.display_name();
         let mut refused = None;
         for container in &self.containers {
             let Some(init) = container.init else { continue };
@@ -148,7 +143,7 @@ impl Target {
         if node.is_own_network(&netns) && !self.pod.host_network && self.pod.name.is_some() {
             let text = format!(
                 "{} uses the node's network namespace although its spec does not set hostNetwork; refused",
-                self.display_name()
+                self.pod.display_name()
             );
             return Err(Failure::refused(text));
         }

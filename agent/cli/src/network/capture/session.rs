@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use usher_client::wall_clock;
 use usher_core::node::packet::{Interface, Packet};
 use usher_sys::net::packet::{Error, Statistics, Tap, WakeReason};
 
@@ -42,7 +43,6 @@ pub(super) struct Summary {
 pub(super) struct Session {
     tap: Tap,
     recording: Recording,
-    now_ns: fn() -> u64,
 }
 
 /// The state of a session without the packet socket.
@@ -56,13 +56,7 @@ struct Recording {
 }
 
 impl Session {
-    pub(super) fn new(
-        tap: Tap,
-        sink: Sink,
-        bounds: Bounds,
-        interfaces: Vec<Interface>,
-        now_ns: fn() -> u64,
-    ) -> Self {
+    pub(super) fn new(tap: Tap, sink: Sink, bounds: Bounds, interfaces: Vec<Interface>) -> Self {
         let recording = Recording {
             sink,
             bounds,
@@ -70,23 +64,19 @@ impl Session {
             captured: 0,
             ended: None,
         };
-        Self {
-            tap,
-            recording,
-            now_ns,
-        }
+        Self { tap, recording }
     }
 
     /// Captures until a limit is reached, the output fails, or `stop` becomes readable.
     pub(super) fn run(mut self, stop: &OwnedFd) -> Summary {
-        let (began, start_ns) = (Instant::now(), (self.now_ns)());
+        let (began, start_ns) = (Instant::now(), now_ns());
         let ended = self.capture(stop, began);
         let counted = self.finish(&ended);
         let bytes = match (&mut self.recording.sink, &ended) {
             (Sink::Lines(_), _) => None,
             (Sink::File(file), Ended::ReaderClosed | Ended::Unwritable(_)) => Some(file.written()),
             (Sink::File(file), _) => {
-                let times = (start_ns, (self.now_ns)());
+                let times = (start_ns, now_ns());
                 // The packets can be read without the statistics.
                 drop(file.end(times, counted.as_ref()));
                 Some(file.written())
@@ -226,6 +216,10 @@ impl Recording {
             Sink::File(file) => file.reader(),
         }
     }
+}
+
+fn now_ns() -> u64 {
+    wall_clock::since_epoch().as_nanos() as u64
 }
 
 fn failed(error: io::Error) -> Ended {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
+pub(crate) enum Detail {
     /// Only the details that the kernel always reports.
     Plain,
     /// Also round trip times, retransmissions and drops.
@@ -43,7 +43,7 @@ struct Seen {
     is_partial: bool,
 }
 
-pub(super) async fn gather(
+pub(crate) async fn gather(
     source: &DataSource,
     pod: &str,
     detail: Detail,
@@ -73,7 +73,7 @@ pub(super) fn sockets_of(node: &Node, target: &Target, detail: Detail) -> Result
     seen.gaps.extend(target.gaps.iter().cloned());
     let input = input(target, &members, &mut seen, owners);
     let mut conns = Conns {
-        pod: target.display_name(),
+        pod: target.pod.display_name(),
         uid: target.uid.to_string(),
         host_network: is_host,
         containers: names(&input),

@@ -36,7 +36,7 @@ pub(super) struct Destination<'a> {
 impl<'a> Destination<'a> {
     /// Checks that the URL may be requested.
     pub(super) fn new(args: &Args, node: &'a Node, target: &'a Target) -> Result<Self, Failure> {
-        let pod = target.display_name();
+        let pod = target.pod.display_name();
         let effect = "the request would reach the ports of the node";
         let netns = sending_network(node, target, args.host_network, effect)?;
         let addresses = match args.url.host() {

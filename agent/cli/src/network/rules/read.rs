@@ -36,7 +36,7 @@ impl Reading {
         })?;
         Ok(Self {
             socket,
-            pod: target.display_name(),
+            pod: target.pod.display_name(),
             uid: target.uid.to_string(),
             netns: netns.id().to_string(),
             legacy: legacy(node, target),

@@ -1,9 +1,9 @@
 //! The replies of the kubelet, the API server and the agent.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use usher_client::{
-    cleanup::{self, Places},
+    cleanup,
     error_chain::chain,
     install::settings::Settings,
     kubelet::{self, CertificateFault, Kubelet},
@@ -189,17 +189,8 @@ async fn tables(source: &DataSource, has_agent: bool) -> Result<Vec<String>, Str
     } else {
         BTreeSet::new()
     };
-    let nowhere = PathBuf::from("/nonexistent/usher");
-    let found = cleanup::look(&Places {
-        conf_dirs: Vec::new(),
-        bin_dirs: Vec::new(),
-        log: nowhere.clone(),
-        run_dir: nowhere,
-        proc: source.node.proc.clone(),
-        linger: Duration::ZERO,
-    });
     let mut left = Vec::new();
-    for found in found {
+    for found in cleanup::tables::look(&source.node.proc) {
         match &found.thing {
             Thing::Table { netns, .. } if known.contains(&(netns.dev, netns.ino)) => {}
             Thing::Table { .. } => left.push(found.thing.to_string()),

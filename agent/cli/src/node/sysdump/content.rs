@@ -105,7 +105,7 @@ async fn pod(
     collection.name_pod(listed);
     let path = |name: &str| path::document(Some(&folder), name);
     if !collection.has_time() {
-        let source = format!("reports about {}", target.display_name());
+        let source = format!("reports about {}", target.pod.display_name());
         return collection.out_of_time(folder.clone(), source);
     }
     let (about, from) = (Some(&folder[..]), source.origin());
@@ -115,7 +115,7 @@ async fn pod(
     collection.report(about, from, explanation).await;
     let plan = Box::pin(plan::gather(source, &uid));
     collection.report(about, from, plan).await;
-    let conns = Box::pin(conns::gather(source, &uid));
+    let conns = Box::pin(conns::gather(source, &uid, conns::Detail::Full));
     collection.report(about, from, conns).await;
     let rules = Box::pin(rules::gather(source, &uid));
     collection.report(about, from, rules).await;

@@ -4,7 +4,7 @@
 //! it after them, so the pod does not need usher. From 1.27 on, Istio makes its proxy a native sidecar unless a setting
 //! forbids it or a node is older than 1.33. From 1.19 on, `ENABLE_NATIVE_SIDECARS` of istiod enables it.
 
-use usher_core::recipe::Version;
+use usher_core::{pod::image, recipe::Version};
 
 use super::{Finding, Id, Severity, short};
 use crate::explain::Case;
@@ -19,7 +19,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let proxy = case
         .istio()
         .filter(|proxy| !proxy.is_native && !case.is_over())?;
-    let istio = Case::version(proxy).filter(|istio| *istio >= version(19))?;
+    let istio = image::version(&proxy.image).filter(|istio| *istio >= version(19))?;
     let (source, says) = match (case.seen.kubelet, &case.seen.native_elsewhere) {
         (Some(kubelet), _) if kubelet >= version(29) => (
             "kubelet".to_owned(),
