@@ -175,34 +175,22 @@ impl Args {
 }
 
 impl Command {
-    /// Whether the command can answer from `--file`.
+    /// Whether the command can answer from `--file`, or does not read the node.
     const fn supports_file(&self) -> bool {
-        match self {
-            Self::Check(_)
-            | Self::Config(_)
-            | Self::Conns(_)
-            | Self::Explain(_)
-            | Self::Metrics(_)
-            | Self::Plan(_)
-            | Self::Pods(_)
-            | Self::Report(_)
-            | Self::Rules(_)
-            | Self::Status(_)
-            | Self::Stuck(_) => true,
-            // These commands do not read the node, so the flag has no effect.
-            Self::Completion(_) | Self::Complete(_) | Self::Help(_) => true,
+        !matches!(
+            self,
             Self::Capture(_)
-            | Self::Cleanup(_)
-            | Self::Connect(_)
-            | Self::Hold(_)
-            | Self::Log(_)
-            | Self::Quit(_)
-            | Self::Release(_)
-            | Self::Request(_)
-            | Self::Resolve(_)
-            | Self::Sysdump(_)
-            | Self::Watch(_) => false,
-        }
+                | Self::Cleanup(_)
+                | Self::Connect(_)
+                | Self::Hold(_)
+                | Self::Log(_)
+                | Self::Quit(_)
+                | Self::Release(_)
+                | Self::Request(_)
+                | Self::Resolve(_)
+                | Self::Sysdump(_)
+                | Self::Watch(_)
+        )
     }
 }
 

@@ -27,7 +27,7 @@ use self::{
 use crate::{
     data_source::node::Node,
     failure::Failure,
-    global::{Exit, Format, Global},
+    global::{Exit, Global},
     stderr::print_stderr,
 };
 
@@ -94,11 +94,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
-    if global.file.is_some() {
-        let text = "request needs the live node and does not support --file";
-        return Err(Failure::new(Exit::Usage, text));
-    }
-    if !matches!(global.output, Format::Table | Format::Wide) {
+    if !global.output.is_for_people() {
         let text = "request prints the response as it is and does not support -o json; use -i for the headers";
         return Err(Failure::new(Exit::Usage, text));
     }

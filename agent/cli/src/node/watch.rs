@@ -25,7 +25,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::stdout,
-    pod::pod_arg::{reject_file, resolve_pod},
+    pod::pod_arg::resolve_pod,
     stderr::print_stderr,
 };
 
@@ -80,7 +80,6 @@ enum Which {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
-    reject_file(global, "usher watch")?;
     let source = DataSource::open_quietly(global).await?;
     let listen = |kind| signal(kind).map_err(|error| Failure::unavailable(error.to_string()));
     let mut interrupt = listen(SignalKind::interrupt())?;

@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     global::{Exit, Global},
     output::{Output, Report},
-    pod::pod_arg::{reject_file, resolve_pod},
+    pod::pod_arg::resolve_pod,
 };
 
 // No doc comment here: clap would use it as the help of the command.
@@ -36,7 +36,6 @@ pub(crate) struct OperatorClient {
 impl OperatorClient {
     /// Connects to the agent and resolves the pod.
     pub(crate) async fn open(global: &Global, pod: &str) -> Result<Self, Failure> {
-        reject_file(global, "an operator request")?;
         let source = DataSource::open_quietly(global).await?;
         let agent = source.agent()?.clone();
         let pod = resolve_pod(&source, pod).await?;

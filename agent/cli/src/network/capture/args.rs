@@ -22,7 +22,7 @@ use usher_sys::net::packet::{LONGEST, SMALLEST_ROOM};
 
 use crate::{
     failure::Failure,
-    global::{Exit, Format, Global},
+    global::{Exit, Global},
 };
 
 /// Limit of the ring buffer.
@@ -137,10 +137,7 @@ impl Args {
     /// Rejects combinations that cannot work.
     pub(super) fn check(&self, global: &Global) -> Result<(), Failure> {
         let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
-        if global.file.is_some() {
-            return usage("capture needs the live node and does not support --file");
-        }
-        if !matches!(global.output, Format::Table | Format::Wide) {
+        if !global.output.is_for_people() {
             return usage("capture prints lines, or pcapng with -w, and does not support -o json");
         }
         let lists = [self.port.len(), self.host.len(), self.interface.len()];
