@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::text::list;
+
 /// The attributes of a pod that can select it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidate {
@@ -23,14 +25,14 @@ pub enum NotOne {
         "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address or part of a \
          name); for a pod on another node use kubectl usher, or the agent on that node (kubectl get pod -o wide names it); \
          pods on this node: {}",
-        listed(.pods)
+        list::first(.pods, MAX_LISTED)
     )]
     None {
         selector: String,
         /// All pods of the node, for the error text.
         pods: Vec<String>,
     },
-    #[error("{selector:?} matches several pods: {}", listed(.pods))]
+    #[error("{selector:?} matches several pods: {}", list::first(.pods, MAX_LISTED))]
     Several { selector: String, pods: Vec<String> },
 }
 
@@ -38,22 +40,6 @@ pub enum NotOne {
 const MAX_LISTED: usize = 12;
 /// Minimum length of a container ID prefix. `crictl` prints 13 digits.
 const ID_DIGITS: usize = 8;
-
-fn listed(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    let mut text = names
-        .iter()
-        .take(MAX_LISTED)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > MAX_LISTED {
-        text.push_str(&format!(" and {} more", names.len() - MAX_LISTED));
-    }
-    text
-}
 
 /// The index of the pod that matches.
 ///

@@ -1,4 +1,5 @@
 //! Text for terminals: tables, and characters that are safe to print.
 
+pub mod list;
 pub mod printable;
 pub mod table;

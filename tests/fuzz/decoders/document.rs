@@ -65,10 +65,7 @@ pub(super) fn manifest(bytes: &[u8]) -> bool {
         return false;
     };
     manifest.sort();
-    let _made = (
-        measure::time_text(manifest.at_ms),
-        measure::file_name_time(manifest.at_ms),
-    );
+    let _name = measure::file_name(manifest.node.as_deref(), manifest.at_ms);
     let _time = (
         explain::write_time(manifest.at_ms),
         explain::clock(manifest.at_ms),

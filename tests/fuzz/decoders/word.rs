@@ -14,6 +14,7 @@ use usher_core::{
 };
 use usher_inspect::{
     capture::filter::Host,
+    explain,
     http::{self, Header, Method, Url},
     pod_selector::{self, Candidate},
     sysdump::measure,
@@ -52,7 +53,7 @@ pub(super) fn words(bytes: &[u8]) -> bool {
         let _ids = (ContainerId::parse_url(word), SandboxId::parse(word));
         let _others = (word.parse::<Mode>(), word.parse::<Host>());
         let _size = measure::size(word).map(measure::size_text);
-        let _time = measure::time(word).map(measure::time_text);
+        let _time = measure::time(word).map(explain::write_time);
     }
     is_word
 }

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use usher_core::admin::Document;
 use usher_inspect::{
+    explain::write_time,
     pod_selector::{self, Candidate},
     sysdump::{
         Manifest,
@@ -73,7 +74,7 @@ impl Dump {
             .node
             .as_deref()
             .map_or_else(String::new, |node| format!(" of node {node}"));
-        let created = measure::time_text(self.manifest.at_ms);
+        let created = write_time(self.manifest.at_ms);
         format!("{}: sysdump{node}, created {created}", self.path.display())
     }
 

@@ -1,6 +1,7 @@
 //! The agents of the cluster, and the one that a command needs.
 
 use k8s_openapi::api::core::v1::Pod;
+use usher_inspect::text::list;
 
 use crate::{failure::Failure, global::Exit};
 
@@ -83,7 +84,7 @@ pub(super) fn only(agents: Vec<Agent>) -> Result<Agent, Failure> {
         [] => Err(none()),
         [node] => on_node(agents, node),
         nodes => {
-            let nodes = listed(nodes);
+            let nodes = list::first(nodes, MAX_LISTED);
             let text = format!(
                 "this command is about one node: add --node NODE; nodes with an agent: {nodes}"
             );
@@ -163,7 +164,7 @@ pub(super) fn by_part(pods: Vec<Pod>, namespace: &str, part: &str) -> Result<Pod
         (Some(pod), others) => {
             let mut names: Vec<String> = others.iter().chain([&pod]).map(name).collect();
             names.sort_unstable();
-            let names = listed(&names);
+            let names = list::first(&names, MAX_LISTED);
             let text = format!("{part:?} matches several pods of namespace {namespace}: {names}");
             Err(Failure::new(Exit::PodSelection, text))
         }
@@ -175,15 +176,6 @@ pub(super) fn is_name(text: &str) -> bool {
     let is_allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_allowed)
-}
-
-fn listed(names: &[String]) -> String {
-    match names.get(..MAX_LISTED) {
-        Some(first) if names.len() > MAX_LISTED => {
-            format!("{} and {} more", first.join(", "), names.len() - MAX_LISTED)
-        }
-        _ => names.join(", "),
-    }
 }
 
 #[cfg(test)]
@@ -248,12 +240,9 @@ mod tests {
             "{several:?}"
         );
         assert_eq!(only(Vec::new()).unwrap_err().exit, Exit::Unavailable);
-        let nodes: Vec<String> = (0..14).map(|node| format!("n{node}")).collect();
-        assert!(
-            listed(&nodes).ends_with("n11 and 2 more"),
-            "{}",
-            listed(&nodes)
-        );
+        let nodes = (0..14).map(|node| agent("usher", &format!("n{node:02}"), "Running", "True"));
+        let many = only(nodes.collect()).unwrap_err();
+        assert!(many.text.ends_with("n11 and 2 more"), "{many:?}");
     }
 
     #[test]

@@ -105,11 +105,7 @@ impl Redirect {
 }
 
 pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
-    private_file::create(path, force).map_err(|error| {
-        let error = private_file::error_text(&error);
-        let text = format!("cannot write {}: {error}", path.display());
-        Failure::new(Exit::Problem, text)
-    })
+    private_file::create(path, force).map_err(|error| private_file::unwritable(path, &error))
 }
 
 /// Removes the file of a sysdump that failed: it is incomplete, and the next attempt may not overwrite it. A special file
@@ -125,9 +121,7 @@ pub(super) fn remove_incomplete(dump: &Path, ran: &Result<Code, Failure>) {
 
 /// The file of a sysdump in this directory.
 pub(super) fn dump_name(node: Option<&str>) -> PathBuf {
-    let time = measure::file_name_time(wall_clock::now_ms());
-    let node = node.map(|node| format!("{node}-")).unwrap_or_default();
-    format!("usher-sysdump-{node}{time}.tar.gz").into()
+    measure::file_name(node, wall_clock::now_ms()).into()
 }
 
 pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {

@@ -12,14 +12,13 @@ mod outcome;
 mod owner;
 mod session;
 
-use std::{io, os::fd::OwnedFd, path::Path, thread, time::Duration};
+use std::{io, os::fd::OwnedFd, thread, time::Duration};
 
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
 use usher_client::error_chain::chain;
-use usher_inspect::text::printable::clean;
 use usher_sys::net::packet::{self, SMALLEST_ROOM, Tap};
 
 pub(crate) use self::args::Args;
@@ -66,7 +65,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         Some(path) => {
             let about = target.pod.display_name();
             let file = File::open(path, args.force, &about, args.snaplen, owners);
-            Sink::File(file.map_err(|error| unwritable(path, &error))?)
+            Sink::File(file.map_err(|error| private_file::unwritable(path, &error))?)
         }
     };
     let session = Session::new(tap, sink, bounds, interfaces);
@@ -114,11 +113,4 @@ fn refused(error: &packet::Error) -> Failure {
         return Failure::refused(chain(error));
     }
     Failure::unavailable(chain(error))
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    let path = path.display().to_string();
-    let path = clean(&path);
-    let text = format!("cannot write {path}: {}", private_file::error_text(error));
-    Failure::new(Exit::Problem, text)
 }

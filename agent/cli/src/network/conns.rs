@@ -115,6 +115,15 @@ pub(super) fn listeners(node: &Node, target: &Target) -> BTreeMap<u16, Vec<Strin
     ports
 }
 
+/// Each port with its containers, as text.
+pub(super) fn described(listeners: &BTreeMap<u16, Vec<String>>) -> Vec<String> {
+    let ports = listeners.iter().map(|(port, owners)| match &owners[..] {
+        [] => port.to_string(),
+        owners => format!("{port} ({})", owners.join(", ")),
+    });
+    ports.collect()
+}
+
 fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
     let unknown = |name: &&String| !conns.containers.contains(name);
     if let Some(name) = args.container.iter().find(unknown) {

@@ -136,7 +136,7 @@ fn destination(args: &Args, at_ms: u64) -> Result<Destination, Failure> {
         (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) => Ok(Destination::Output),
         (None, Some(path)) => Ok(Destination::File(path.clone())),
         (None, None) if is_terminal => {
-            let name = format!("usher-sysdump-{}.tar.gz", measure::file_name_time(at_ms));
+            let name = measure::file_name(None, at_ms);
             Ok(Destination::File(name.into()))
         }
         (None, None) => Ok(Destination::Output),
@@ -152,13 +152,12 @@ impl Destination {
     }
 
     fn unwritable(&self, error: &io::Error) -> Failure {
-        let why = match self {
-            Self::File(_) => private_file::error_text(error),
-            Self::Output | Self::Directory(_) => error.to_string(),
-        };
-        Failure::new(
-            Exit::Problem,
-            format!("cannot write {}: {why}", self.name()),
-        )
+        match self {
+            Self::File(path) => private_file::unwritable(path, error),
+            Self::Output | Self::Directory(_) => Failure::new(
+                Exit::Problem,
+                format!("cannot write {}: {error}", self.name()),
+            ),
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::{
     path::Path,
 };
 
+use crate::{failure::Failure, global::Exit};
+
 const MODE: u32 = 0o600;
 
 /// Creates a file. An existing file is an error, or with `force` is replaced by a new one, so that neither its owner nor a
@@ -40,16 +42,18 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(MODE).open(path)
 }
 
-/// The error text, with the flag that fixes it.
-pub(crate) fn error_text(error: &io::Error) -> String {
-    match error.kind() {
+/// The failure of [`create`] or of a write, with the flag that fixes it.
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let why = match error.kind() {
         io::ErrorKind::AlreadyExists => "the file exists; use --force to overwrite it".to_owned(),
         io::ErrorKind::ReadOnlyFilesystem => format!(
             "{error} (the agent's container has no writable directory: use -w - and redirect the output where \
              kubectl runs)"
         ),
         _ => error.to_string(),
-    }
+    };
+    let text = format!("cannot write {}: {why}", path.display());
+    Failure::new(Exit::Problem, text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The report of `usher connect`.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +114,7 @@ impl Connection {
         let Some(last) = self.attempts.last() else {
             return lines;
         };
-        let time = time_text(Duration::from_micros(last.time_us));
+        let time = time_text(last.time_us);
         let at = last.address;
         match (last.outcome, last.reaction) {
             (Outcome::Connected, Some(Reaction::Closed)) => lines.push(format!(
@@ -171,7 +171,7 @@ impl Attempt {
         vec![
             self.address.to_string().into(),
             Cell::new(result, tone),
-            time_text(Duration::from_micros(self.time_us)).into(),
+            time_text(self.time_us).into(),
             Cell::new(
                 self.via
                     .as_ref()

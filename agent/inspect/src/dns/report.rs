@@ -1,9 +1,6 @@
 //! The report of `usher resolve`.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +138,7 @@ impl Resolution {
     /// The result as one sentence.
     pub fn summary(&self) -> String {
         let Self { name, pod, .. } = self;
-        let time = time_text(Duration::from_micros(self.time_us));
+        let time = time_text(self.time_us);
         match &self.source {
             Some(Source::Hosts) => {
                 return format!("{name} is {} in /etc/hosts of {pod}", list(&self.addresses));
@@ -232,7 +229,7 @@ impl Exchange {
             record.into(),
             self.server.to_string().into(),
             Cell::new(result, tone),
-            time_text(Duration::from_micros(self.time_us)).into(),
+            time_text(self.time_us).into(),
         ];
         if wide {
             cells.push(transport.into());
@@ -242,8 +239,7 @@ impl Exchange {
 }
 
 /// A measured time, in milliseconds.
-pub fn time_text(time: Duration) -> String {
-    let micros = time.as_micros();
+pub fn time_text(micros: u64) -> String {
     format!("{}.{:03}ms", micros / 1000, micros % 1000)
 }
 

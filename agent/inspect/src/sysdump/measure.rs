@@ -1,6 +1,8 @@
 //! Sizes and times on the command line, and in the output of a sysdump.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
+
+use crate::explain::write_time;
 
 /// Units of sizes, the longer ones first.
 const UNITS: [(&str, u64); 11] = [
@@ -79,16 +81,11 @@ pub fn time(text: &str) -> Result<u64, NotATime> {
     millis.ok_or_else(not_one)
 }
 
-/// A time as text: `2026-11-22T01:20:00Z`.
-pub fn time_text(at_ms: u64) -> String {
-    // humantime cannot format years beyond 9999.
-    let at = Duration::from_millis(at_ms.min(253_402_300_799_000));
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + at).to_string()
-}
-
-/// A time for a file name: `20261122T012000Z`.
-pub fn file_name_time(at_ms: u64) -> String {
-    time_text(at_ms).replace(['-', ':'], "")
+/// The name of a sysdump's file, such as `usher-sysdump-NODE-20261122T012000Z.tar.gz`.
+pub fn file_name(node: Option<&str>, at_ms: u64) -> String {
+    let node = node.map(|node| format!("{node}-")).unwrap_or_default();
+    let time = write_time(at_ms).replace(['-', ':'], "");
+    format!("usher-sysdump-{node}{time}.tar.gz")
 }
 
 #[cfg(test)]
@@ -129,7 +126,10 @@ mod tests {
         assert_eq!(time("2026-11-22T01:20:00Z"), Ok(1_795_310_400_000));
         assert_eq!(time("1795310400"), Ok(1_795_310_400_000));
         assert!(time("yesterday").is_err() && time("1969-01-01T00:00:00Z").is_err());
-        assert_eq!(file_name_time(1_795_310_400_000), "20261122T012000Z");
-        assert!(file_name_time(u64::MAX).starts_with("9999"));
+        assert_eq!(
+            file_name(Some("one"), 1_795_310_400_000),
+            "usher-sysdump-one-20261122T012000Z.tar.gz"
+        );
+        assert!(file_name(None, u64::MAX).starts_with("usher-sysdump-9999"));
     }
 }

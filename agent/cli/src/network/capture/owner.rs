@@ -7,7 +7,7 @@ use usher_inspect::capture::line::{End, Protocol, Summary};
 
 use crate::{
     data_source::node::{Node, Target},
-    network::conns::listeners,
+    network::conns,
 };
 
 /// TCP flags of the first packet of a connection, and the mask that excludes the SYN-ACK.
@@ -20,7 +20,7 @@ pub(super) struct Owners(BTreeMap<u16, Vec<String>>);
 
 impl Owners {
     pub(super) fn read(node: &Node, target: &Target) -> Self {
-        Self(listeners(node, target))
+        Self(conns::listeners(node, target))
     }
 
     /// The destination container, for the first packet of a connection.
@@ -47,10 +47,6 @@ impl fmt::Display for Owners {
         if self.0.is_empty() {
             return f.write_str("no TCP listeners");
         }
-        let ports = self.0.iter().map(|(port, names)| match &names[..] {
-            [] => format!("{port}"),
-            names => format!("{port} ({})", names.join(", ")),
-        });
-        write!(f, "TCP listeners: {}", ports.collect::<Vec<_>>().join(", "))
+        write!(f, "TCP listeners: {}", conns::described(&self.0).join(", "))
     }
 }

@@ -1,7 +1,6 @@
 //! The destination of a request: checks that the address is the pod's, connects, and explains a failure.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
@@ -10,14 +9,14 @@ use std::{
 use nix::{errno::Errno, sys::socket::AddressFamily};
 use tokio::net::TcpStream;
 use usher_client::error_chain::chain;
-use usher_inspect::http::url::Host;
+use usher_inspect::{http::url::Host, text::list};
 use usher_sys::net::{link::Links, netns::Netns, tcp};
 
 use super::Args;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::{conns::listeners, pod_network::sending_network},
+    network::{conns, pod_network::sending_network},
 };
 
 /// Number of listening ports that an error names.
@@ -90,17 +89,24 @@ impl<'a> Destination<'a> {
         if error.raw_os_error() != Some(Errno::ECONNREFUSED as i32) {
             return format!("cannot connect to {at} in {pod}: {error}");
         }
-        let listeners = listeners(self.node, self.target);
+        let listeners = conns::listeners(self.node, self.target);
         if listeners.contains_key(&self.port) {
             return format!(
                 "{at} in {pod} refuses connections; another address of the pod has a listener on this port"
             );
         }
-        format!("no listener on {at} in {pod}; {}", others(&listeners))
+        let others = match &conns::described(&listeners)[..] {
+            [] => "the pod has no TCP listeners".to_owned(),
+            ports => format!(
+                "TCP listeners of the pod: {}",
+                list::first(ports, MAX_LISTED)
+            ),
+        };
+        format!("no listener on {at} in {pod}; {others}")
     }
 
     pub(super) fn timeout_text(&self, timeout: Duration) -> String {
-        let owners = listeners(self.node, self.target).remove(&self.port);
+        let owners = conns::listeners(self.node, self.target).remove(&self.port);
         let owners = owners.filter(|owners| !owners.is_empty());
         let owner = owners.map_or_else(String::new, |owners| format!(" ({})", owners.join(", ")));
         format!(
@@ -108,27 +114,6 @@ impl<'a> Destination<'a> {
             self.port, self.pod
         )
     }
-}
-
-fn others(listeners: &BTreeMap<u16, Vec<String>>) -> String {
-    if listeners.is_empty() {
-        return "the pod has no TCP listeners".to_owned();
-    }
-    let shown = listeners
-        .iter()
-        .take(MAX_LISTED)
-        .map(|(port, owners)| match &owners[..] {
-            [] => port.to_string(),
-            owners => format!("{port} ({})", owners.join(", ")),
-        });
-    let mut text = format!(
-        "TCP listeners of the pod: {}",
-        shown.collect::<Vec<_>>().join(", ")
-    );
-    if listeners.len() > MAX_LISTED {
-        text.push_str(&format!(" and {} more", listeners.len() - MAX_LISTED));
-    }
-    text
 }
 
 /// Whether the namespace has this address. The kernel reports it even without the kubelet.
