@@ -100,19 +100,9 @@ impl DataSource {
             Kind::File(dump) => dump.report(Status::NAME, None),
             Kind::Node(_) => {
                 let survey = self.node.survey().await?;
-                let modes = survey.modes.clone().unwrap_or_default();
                 let census = survey.engine().census();
                 let mut status = Status {
-                    modes: admin::Modes {
-                        quit: modes.quit.mode.to_string(),
-                        hold: modes.hold.mode.to_string(),
-                        quit_source: Some(modes.quit.origin()),
-                        hold_source: Some(modes.hold.origin()),
-                        linger: modes.linger.mode.to_string(),
-                        linger_source: Some(modes.linger.origin()),
-                        known: survey.modes.is_some(),
-                        ..admin::Modes::default()
-                    },
+                    modes: survey.reported_modes(),
                     pods: census.with(&survey.pods),
                     kubelet: admin::Kubelet {
                         listed_ms_ago: survey.listed.is_ok().then_some(0),

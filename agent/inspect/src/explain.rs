@@ -26,7 +26,7 @@ pub use self::{
     explanation::{Explanation, Member, explain, needs_kubelet_version},
     facts::Facts,
     finding::{Evidence, Finding, Id, Severity, diagnose},
-    seen::{Attempts, OnTerm, Process, Seen, SeenModes},
+    seen::{Attempts, OnTerm, Process, Seen},
     stuck::Stuck,
     timeline::{Moment, Origin},
     verdict::Verdict,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use usher_core::{
     admin::{Origin, Status},
     base::duration,
+    settings::mode::Mode,
 };
 use usher_inspect::text::table::{Cell, Table, Tone};
 
@@ -172,7 +173,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         }
     });
     let modes = &status.modes;
-    let mode = |mode: &str, lasts: Option<u64>, source: &Option<String>| {
+    let mode = |mode: Mode, lasts: Option<u64>, source: &Option<String>| {
         let source = match (modes.known, lasts, source) {
             (true, Some(_), Some(source)) => format!(" ({source})"),
             (true, Some(_), None) => String::new(),
@@ -187,9 +188,9 @@ fn lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         });
         format!("{mode}{lasts}{source}")
     };
-    let quit = mode(&modes.quit, modes.quit_for_ms, &modes.quit_source);
-    let hold = mode(&modes.hold, modes.hold_for_ms, &modes.hold_source);
-    let linger = mode(&modes.linger, modes.linger_for_ms, &modes.linger_source);
+    let quit = mode(modes.quit, modes.quit_for_ms, &modes.quit_source);
+    let hold = mode(modes.hold, modes.hold_for_ms, &modes.hold_source);
+    let linger = mode(modes.linger, modes.linger_for_ms, &modes.linger_source);
     lines.extend([
         ("quit", quit, Tone::Plain),
         ("hold", hold, Tone::Plain),

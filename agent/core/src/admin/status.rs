@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Pod, PodState};
-use crate::{hold::Features, settings::mode::Limit};
+use crate::{
+    hold::Features,
+    settings::mode::{Limit, Mode},
+};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,11 +49,10 @@ pub struct Agent {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Modes {
-    /// `off`, `observe` or `enforce`.
-    pub quit: String,
-    pub hold: String,
+    pub quit: Mode,
+    pub hold: Mode,
     #[serde(default)]
-    pub linger: String,
+    pub linger: Mode,
     /// The source of each mode: the Node, the configuration or the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quit_source: Option<String>,
@@ -238,7 +240,7 @@ impl Status {
                 "kubectl auth can-i get namespaces --as system:serviceaccount:usher:usher",
             );
         }
-        if let (Some(lacks), "enforce") = (&self.lacks.hold, self.modes.hold.as_str()) {
+        if let (Some(lacks), Mode::Enforce) = (&self.lacks.hold, self.modes.hold) {
             wrong(
                 format!("nothing can be held here: {lacks}"),
                 "usher check --pre",

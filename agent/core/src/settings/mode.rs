@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{Error, Visitor},
 };
 
@@ -23,11 +23,13 @@ type Values = BTreeMap<String, String>;
     Eq,
     Default,
     Hash,
+    Serialize,
     strum::Display,
     strum::EnumString,
     strum::IntoStaticStr,
     strum::VariantNames,
 )]
+#[serde(rename_all = "lowercase")]
 #[strum(
     serialize_all = "lowercase",
     const_into_str,

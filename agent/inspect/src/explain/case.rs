@@ -1,6 +1,6 @@
 //! All data about one pod, with the queries that the rules share.
 
-mod mode;
+pub(super) mod mode;
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use usher_core::{
 
 use super::{
     Case, Facts, Finding, Moment, Verdict,
-    case::ISTIO_PROXY,
+    case::{ISTIO_PROXY, mode},
     change::{Change, changes},
     date::span,
     facts::{Container, State},
@@ -211,10 +211,8 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     };
     let linger = linger.map(|requested| {
         let place = case.opt_out(annotation::LINGER);
-        format!(
-            "linger: {} ({}); {requested} ({place})",
-            modes.linger, modes.linger_source
-        )
+        let mode = mode::text("linger", modes.linger, modes.linger_source.as_deref());
+        format!("{mode}; {requested} ({place})")
     });
     let pre_stop = case.plan.tuning.pre_stop.map(|time| {
         let place = case.opt_out(annotation::PRE_STOP);
@@ -230,9 +228,9 @@ fn modes(case: &Case<'_>) -> Vec<String> {
     });
     let no_hold = (case.plan.tuning.hold == HoldKind::No).then(|| case.opt_out(annotation::HOLD));
     [
-        Some(modes.quit_text()),
-        Some(format!("hold: {} ({})", modes.hold, modes.hold_source)),
-        modes.is_node_unread.then(|| unread.to_owned()),
+        Some(mode::text("quit", modes.quit, modes.quit_source.as_deref())),
+        Some(mode::text("hold", modes.hold, modes.hold_source.as_deref())),
+        (!modes.known).then(|| unread.to_owned()),
         no_quit.map(|place| format!("quit: false ({place})")),
         no_hold.map(|place| format!("hold: false ({place})")),
         linger,

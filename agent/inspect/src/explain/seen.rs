@@ -4,11 +4,11 @@
 //! has no IO: the CLI reads them.
 
 use usher_core::{
+    admin::Modes,
     base::id::Pid,
     decision::timeline::Entry,
     node::{network::Network, socket::Socket},
     recipe::Version,
-    settings::mode::{Limit, Mode},
 };
 
 use super::certificate::Certificate;
@@ -27,7 +27,7 @@ pub struct Seen {
     /// Another pod of this node that has native sidecars and running apps.
     pub native_elsewhere: Option<String>,
     pub agent: bool,
-    pub modes: Option<SeenModes>,
+    pub modes: Option<Modes>,
     /// None if they were not inspected.
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of the pod's network namespace that listen or connect; None if they were not inspected.
@@ -42,28 +42,6 @@ pub struct Seen {
     pub network: Option<Network>,
     /// The decisions, oldest first; None if neither an agent nor its journal has them.
     pub timeline: Option<Vec<Entry>>,
-}
-
-/// The mode of each capability, and what sets it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SeenModes {
-    pub quit: Mode,
-    pub quit_source: String,
-    pub hold: Mode,
-    pub hold_source: String,
-    pub linger: Mode,
-    pub linger_source: String,
-    /// Why the agent only observes although a capability is set to enforce.
-    pub limit: Option<Limit>,
-    /// Whether the agent has not read the Node since it started. Then the last known values apply, or the defaults.
-    pub is_node_unread: bool,
-}
-
-impl SeenModes {
-    /// The mode of quit and its source, for people.
-    pub(super) fn quit_text(&self) -> String {
-        format!("quit: {} ({})", self.quit, self.quit_source)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -65,9 +65,9 @@ async fn status(State(admin): State<Admin>) -> Result<Response, Response> {
             waits,
         }),
         modes: admin::Modes {
-            quit: view.modes.quit.to_string(),
-            hold: view.modes.hold.to_string(),
-            linger: view.modes.linger.to_string(),
+            quit: view.modes.quit,
+            hold: view.modes.hold,
+            linger: view.modes.linger,
             known: admin.readiness.node_known.load(Ordering::Acquire),
             ..admin::Modes::default()
         },

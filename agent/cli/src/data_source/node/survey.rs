@@ -14,7 +14,7 @@ use usher_client::{
 };
 use usher_core::{
     Action, Engine, Event, NamespaceReply,
-    admin::Pod,
+    admin::{self, Pod},
     base::{
         id::{ContainerKey, PodUid},
         time::Timestamp,
@@ -138,6 +138,23 @@ impl Survey {
         };
         survey.complete(node);
         Ok(survey)
+    }
+
+    /// The modes that the agent saved, or the defaults, as an agent reports them.
+    pub(crate) fn reported_modes(&self) -> admin::Modes {
+        let NodeModes {
+            quit, hold, linger, ..
+        } = self.modes.clone().unwrap_or_default();
+        admin::Modes {
+            quit: quit.mode,
+            quit_source: Some(quit.origin()),
+            hold: hold.mode,
+            hold_source: Some(hold.origin()),
+            linger: linger.mode,
+            linger_source: Some(linger.origin()),
+            known: self.modes.is_some(),
+            ..admin::Modes::default()
+        }
     }
 
     /// The engine, for plans.

@@ -8,7 +8,12 @@ use std::{
 };
 
 use usher_client::{cni_args::CniArgs, error_chain::chain, install::settings::Settings};
-use usher_core::{admin::Status, node::cgroup::is_kubepods, recipe, settings::config::Config};
+use usher_core::{
+    admin::Status,
+    node::cgroup::is_kubepods,
+    recipe,
+    settings::{config::Config, mode::Mode},
+};
 use usher_inspect::check::{
     cni::{self, Wanted},
     node::{Bundles, Cgroups, Found, Layout},
@@ -154,8 +159,8 @@ pub(super) fn network(
         bin_dir: bin_dir.display().to_string(),
         stem: settings.stem.clone(),
         entry: Some(settings.entry.clone()),
-        wanted: status.map_or(Wanted::Unknown, |status| match &status.modes.hold[..] {
-            "enforce" if status.lacks.hold.is_none() && status.plugin.managed => Wanted::Yes,
+        wanted: status.map_or(Wanted::Unknown, |status| match status.modes.hold {
+            Mode::Enforce if status.lacks.hold.is_none() && status.plugin.managed => Wanted::Yes,
             _ => Wanted::No,
         }),
     })

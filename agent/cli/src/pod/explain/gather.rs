@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use usher_client::run_dir::namespaces;
 use usher_core::{
-    admin::Origin,
+    admin::{Modes, Origin},
     base::id::PodUid,
     decision::timeline::Entry,
     pod::spec::{Pod, RunState},
     recipe::Version,
 };
 use usher_inspect::{
-    explain::{Case, Explanation, Facts, Seen, SeenModes, explain, needs_kubelet_version},
+    explain::{Case, Explanation, Facts, Seen, explain, needs_kubelet_version},
     pod_selector::{self, Candidate},
 };
 
@@ -161,31 +161,15 @@ fn native_elsewhere(pods: &[Pod], uid: &PodUid) -> Option<String> {
 }
 
 /// The modes that the agent reports, or else those that it saved.
-async fn modes(source: &DataSource, survey: &Survey) -> Option<SeenModes> {
+async fn modes(source: &DataSource, survey: &Survey) -> Option<Modes> {
     if source.origin() == Origin::Agent {
-        let modes = source.status().await.ok()?.modes;
-        return Some(SeenModes {
-            quit: modes.quit.parse().ok()?,
-            quit_source: modes.quit_source.unwrap_or_default(),
-            hold: modes.hold.parse().ok()?,
-            hold_source: modes.hold_source.unwrap_or_default(),
-            linger: modes.linger.parse().unwrap_or_default(),
-            linger_source: modes.linger_source.unwrap_or_default(),
-            limit: modes.limit,
-            is_node_unread: !modes.known,
-        });
+        return Some(source.status().await.ok()?.modes);
     }
     let modes = survey.modes.as_ref()?;
     let settings = [&modes.quit, &modes.hold, &modes.linger];
-    Some(SeenModes {
-        quit: modes.quit.mode,
-        quit_source: modes.quit.origin(),
-        hold: modes.hold.mode,
-        hold_source: modes.hold.origin(),
-        linger: modes.linger.mode,
-        linger_source: modes.linger.origin(),
+    Some(Modes {
         limit: settings.into_iter().find_map(|setting| setting.limit),
-        is_node_unread: false,
+        ..survey.reported_modes()
     })
 }
 

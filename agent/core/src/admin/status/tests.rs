@@ -8,7 +8,7 @@ fn well() -> Status {
             ..Agent::default()
         }),
         modes: Modes {
-            hold: "enforce".to_owned(),
+            hold: Mode::Enforce,
             ..Modes::default()
         },
         ..Status::default()
@@ -129,7 +129,7 @@ fn each_problem_has_a_next_command() {
         assert!(problems[0].next.contains(next), "{problems:?}");
     }
     let mut observing = well();
-    observing.modes.hold = "observe".to_owned();
+    observing.modes.hold = Mode::Observe;
     observing.lacks.hold = Some("nf_tables".to_owned());
     assert_eq!(observing.judge(), []);
 }

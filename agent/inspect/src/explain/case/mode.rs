@@ -43,7 +43,12 @@ impl Case<'_> {
     /// Why an annotation of the Node would not switch a capability on.
     fn limit(&self) -> Option<Limit> {
         let modes = self.seen.modes.as_ref()?;
-        let unread = modes.is_node_unread.then_some(Limit::UnknownNode);
+        let unread = (!modes.known).then_some(Limit::UnknownNode);
         modes.limit.or(unread)
     }
+}
+
+/// The mode of a capability and its source, for people.
+pub(in crate::explain) fn text(capability: &str, mode: Mode, source: Option<&str>) -> String {
+    format!("{capability}: {mode} ({})", source.unwrap_or_default())
 }

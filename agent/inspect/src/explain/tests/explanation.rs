@@ -1,13 +1,13 @@
 //! The parts of an explanation that do not depend on findings.
 
 use serde_json::json;
-use usher_core::recipe::Version;
+use usher_core::{admin::Modes, recipe::Version};
 
 use super::{
     Detail, Mode, Scenario, healthy,
-    pods::{app, job},
+    pods::{app, job, known},
 };
-use crate::explain::{Facts, OnTerm, SeenModes, needs_kubelet_version};
+use crate::explain::{Facts, OnTerm, needs_kubelet_version};
 
 #[test]
 fn pod_is_named_by_namespace_and_name() {
@@ -40,14 +40,14 @@ fn container_states_are_formatted() {
 #[test]
 fn modes_name_their_source() {
     let mut scenario = healthy();
-    scenario.seen.modes = Some(SeenModes {
+    scenario.seen.modes = Some(Modes {
         quit: Mode::Enforce,
-        quit_source: "mode in the configuration".to_owned(),
+        quit_source: Some("mode in the configuration".to_owned()),
         hold: Mode::Observe,
-        hold_source: "annotation usher.dev/hold of the Node".to_owned(),
+        hold_source: Some("annotation usher.dev/hold of the Node".to_owned()),
         linger: Mode::Observe,
-        linger_source: "default".to_owned(),
-        ..SeenModes::default()
+        linger_source: Some("default".to_owned()),
+        ..known()
     });
     let node = [
         "quit: enforce (mode in the configuration)",
@@ -88,11 +88,10 @@ fn modes_name_their_source() {
 #[test]
 fn unread_node_is_named_with_the_modes() {
     let mut scenario = healthy();
-    scenario.seen.modes = Some(SeenModes {
-        quit_source: "default".to_owned(),
-        hold_source: "default".to_owned(),
-        is_node_unread: true,
-        ..SeenModes::default()
+    scenario.seen.modes = Some(Modes {
+        quit_source: Some("default".to_owned()),
+        hold_source: Some("default".to_owned()),
+        ..Modes::default()
     });
     assert_eq!(
         scenario.explain().modes,

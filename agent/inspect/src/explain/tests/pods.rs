@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use usher_core::{
+    admin::Modes,
     base::id::Pid,
     decision::timeline::{Detail, Entry},
     hold::Opened,
@@ -13,13 +14,19 @@ use usher_core::{
     settings::{config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
-use crate::explain::{
-    Case, Explanation, Facts, OnTerm, Process, Seen, SeenModes, explain, write_time,
-};
+use crate::explain::{Case, Explanation, Facts, OnTerm, Process, Seen, explain, write_time};
 
 /// The present of all tests.
 pub(super) const NOW_MS: u64 = 1_795_306_205_000;
 pub(super) const UID: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
+
+/// The modes of a Node that was read.
+pub(super) fn known() -> Modes {
+    Modes {
+        known: true,
+        ..Modes::default()
+    }
+}
 
 /// A pod, and the node's data about it.
 #[derive(Debug, Clone)]
@@ -141,10 +148,10 @@ impl Scenario {
         let mode = Mode::Observe;
         let seen = Seen {
             now_ms: NOW_MS,
-            modes: Some(SeenModes {
+            modes: Some(Modes {
                 quit: mode,
                 hold: mode,
-                ..SeenModes::default()
+                ..known()
             }),
             ..Seen::default()
         };
@@ -299,10 +306,10 @@ impl Scenario {
     }
 
     pub(super) fn mode(mut self, mode: Mode) -> Self {
-        self.seen.modes = Some(SeenModes {
+        self.seen.modes = Some(Modes {
             quit: mode,
             hold: mode,
-            ..SeenModes::default()
+            ..known()
         });
         self
     }

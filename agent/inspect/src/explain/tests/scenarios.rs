@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use usher_core::{decision::timeline::Entry, settings::mode::Mode};
+use usher_core::{admin::Modes, decision::timeline::Entry, settings::mode::Mode};
 
 use super::{
-    pods::{NOW_MS, Scenario, UID, job, time},
+    pods::{NOW_MS, Scenario, UID, job, known, time},
     troubles,
 };
-use crate::explain::{Attempts, SeenModes};
+use crate::explain::Attempts;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,10 +146,10 @@ impl Pod {
         }
         let mut scenario = Scenario::new(pod);
         let mode: Mode = self.mode.as_deref().unwrap_or("enforce").parse().unwrap();
-        scenario.seen.modes = Some(SeenModes {
+        scenario.seen.modes = Some(Modes {
             quit: mode,
             hold: mode,
-            ..SeenModes::default()
+            ..known()
         });
         scenario.seen.agent = true;
         scenario.seen.attempts = self.attempts.map(|(all, failed)| Attempts { all, failed });

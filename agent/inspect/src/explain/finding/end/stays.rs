@@ -9,9 +9,8 @@ use usher_core::{
 use super::{Finding, Id};
 use crate::explain::{
     Case,
-    case::{millis, names, sentence},
+    case::{millis, mode, names, sentence},
     facts::Container,
-    seen::SeenModes,
 };
 
 /// A sidecar may take this much longer than its steps.
@@ -175,7 +174,9 @@ pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) 
         ),
         _ => {
             let source = format!("mode of node {}", case.node());
-            let says = modes.map_or("quit: unknown".to_owned(), SeenModes::quit_text);
+            let says = modes.map_or("quit: unknown".to_owned(), |modes| {
+                mode::text("quit", modes.quit, modes.quit_source.as_deref())
+            });
             let action = "terminate the sidecar on this node";
             let (remedy, how) = case.enable(action, annotation::QUIT);
             finding.because(source, says).fix(sentence(&remedy), how)

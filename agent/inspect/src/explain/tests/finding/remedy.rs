@@ -1,13 +1,12 @@
 //! The exact remedies for a sidecar's exit code, a pod's deadline and a limited agent.
 
 use serde_json::{Value, json};
-use usher_core::settings::mode::Limit;
+use usher_core::{admin::Modes, settings::mode::Limit};
 
 use super::{
     Detail, Finding, Id, Mode, Scenario, Severity, healthy,
-    pods::{app, istio, job, proxy},
+    pods::{app, istio, job, known, proxy},
 };
-use crate::explain::SeenModes;
 
 fn found(scenario: &Scenario, id: Id) -> Option<Finding> {
     let findings = scenario.explain().findings;
@@ -149,9 +148,9 @@ fn limited_agent_is_corrected_where_it_would_be_enabled() {
         (deleted, Id::LeftToKubelet, format!("C{limited}."), check),
     ];
     for (mut scenario, id, remedy, how) in table {
-        scenario.seen.modes = Some(SeenModes {
+        scenario.seen.modes = Some(Modes {
             limit: Some(Limit::InvalidConfiguration),
-            ..SeenModes::default()
+            ..known()
         });
         assert_fix(&scenario, id, &remedy, how);
         let text = serde_json::to_string(&scenario.explain()).unwrap();

@@ -1,10 +1,9 @@
 //! The time that a sidecar may take to end, and the advice after it.
 
 use serde_json::json;
-use usher_core::settings::mode::Limit;
+use usher_core::{admin::Modes, settings::mode::Limit};
 
 use super::{Id, Mode, Scenario, healthy, pods::QUIT_ACCEPTED, troubles};
-use crate::explain::SeenModes;
 
 /// A pod whose app ended this many seconds ago.
 fn done(ago: u64) -> Scenario {
@@ -69,14 +68,14 @@ fn advice_depends_on_the_possible_terminator() {
 /// The annotation is set already, or would not be read.
 #[test]
 fn limited_agent_is_corrected_instead_of_annotated() {
-    let limited = |quit_source: &str, limit, is_node_unread| {
+    let limited = |quit_source: &str, limit, is_node_unread: bool| {
         let mut scenario = done(30);
         scenario.seen.agent = true;
-        scenario.seen.modes = Some(SeenModes {
-            quit_source: quit_source.to_owned(),
+        scenario.seen.modes = Some(Modes {
+            quit_source: Some(quit_source.to_owned()),
             limit,
-            is_node_unread,
-            ..SeenModes::default()
+            known: !is_node_unread,
+            ..Modes::default()
         });
         scenario
     };
