@@ -5,6 +5,7 @@ mod counted;
 use std::time::Duration;
 
 use usher_core::{
+    admin::{ApiServer, Modes, Status},
     metric::sample::{Sample, sum},
     settings::mode::{Limit, Mode},
 };
@@ -62,7 +63,7 @@ questions! {
 }
 
 /// Maximum age of the list. The agent requests it at least every five minutes.
-const STALE: Duration = Duration::from_secs(11 * 60);
+const STALE_MS: u64 = 11 * 60 * 1000;
 
 /// The facts about the agent.
 #[derive(Debug, Clone)]
@@ -78,32 +79,9 @@ pub struct Found {
 /// The report of the agent.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    pub version: String,
-    pub up: Duration,
-    /// Conditions that must become true before the agent is ready.
-    pub waits: Vec<String>,
-    /// The mode of each capability, and how long it has been in effect.
-    pub modes: Vec<(&'static str, Mode, Option<Duration>)>,
-    /// Why the agent only observes although a mode is set to enforce.
-    pub limit: Option<Limit>,
-    /// The age of the kubelet's last list.
-    pub listed: Option<Duration>,
-    pub node: Watch,
-    /// The Namespaces that the agent cannot read, one line each.
-    pub unread_namespaces: Vec<String>,
+    pub status: Status,
     pub plugin: Plugin,
     pub samples: Vec<Sample>,
-}
-
-/// The agent's watch of its own Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watch {
-    /// The agent runs without an API server.
-    Off,
-    /// The time since the last message.
-    Alive(Option<Duration>),
-    /// The time since the watch failed.
-    Broken(Option<Duration>),
 }
 
 /// The plugin's binary on the host.
@@ -132,21 +110,27 @@ pub fn judge(found: &Found) -> Vec<Check> {
     checks
 }
 
-fn of_agent(agent: &Agent, own: &str) -> Vec<Check> {
+fn of_agent(found: &Agent, own: &str) -> Vec<Check> {
+    let Agent {
+        status,
+        plugin,
+        samples,
+    } = found;
+    let agent = status.agent.clone().unwrap_or_default();
     vec![
-        RUNS.ok(format!("for {}", written(agent.up))),
+        RUNS.ok(format!("for {}", written(agent.up_ms))),
         ready(&agent.waits),
-        versions(agent, own),
-        modes(&agent.modes, agent.limit),
-        settings(&agent.samples),
-        worker(&agent.samples),
-        quarantine(&agent.samples),
-        holder(&agent.samples),
-        list(agent),
-        api_server(agent),
-        namespaces(agent),
-        events(&agent.samples),
-        failures(&agent.samples),
+        versions(&agent.version, plugin, own),
+        modes(&status.modes),
+        settings(samples),
+        worker(samples),
+        quarantine(samples),
+        holder(samples),
+        list(status.kubelet.listed_ms_ago, samples),
+        api_server(&status.api_server, samples),
+        namespaces(&status.api_server, samples),
+        events(samples),
+        failures(samples),
     ]
 }
 
@@ -160,14 +144,14 @@ fn ready(waits: &[String]) -> Check {
     )
 }
 
-fn versions(agent: &Agent, own: &str) -> Check {
+fn versions(agent: &str, plugin: &Plugin, own: &str) -> Check {
     let mend =
         "kubectl rollout restart -n usher ds/usher, and kubectl rollout status -n usher ds/usher";
-    if agent.version != own {
-        let saw = format!("agent {}, this program {own}", agent.version);
+    if agent != own {
+        let saw = format!("agent {agent}, this program {own}");
         return VERSIONS.warning(saw, mend);
     }
-    match &agent.plugin {
+    match plugin {
         Plugin::Same => VERSIONS.ok(format!("{own}; the plugin is that of the agent's image")),
         Plugin::Absent => VERSIONS.ok(format!("{own}; no plugin is installed")),
         Plugin::Unknown(why) => VERSIONS.ok(format!("{own}; the plugin cannot be compared: {why}")),
@@ -178,19 +162,21 @@ fn versions(agent: &Agent, own: &str) -> Check {
     }
 }
 
-fn modes(modes: &[(&'static str, Mode, Option<Duration>)], limit: Option<Limit>) -> Check {
-    let shown: Vec<String> = modes
-        .iter()
-        .map(|(capability, mode, since)| match since {
-            Some(since) => format!("{capability}: {mode} for {}", written(*since)),
-            None => format!("{capability}: {mode}"),
-        })
-        .collect();
+fn modes(modes: &Modes) -> Check {
+    let all = [
+        ("quit", modes.quit, modes.quit_for_ms),
+        ("hold", modes.hold, modes.hold_for_ms),
+        ("linger", modes.linger, modes.linger_for_ms),
+    ];
+    let shown = all.map(|(capability, mode, since)| match since {
+        Some(since) => format!("{capability}: {mode} for {}", written(since)),
+        None => format!("{capability}: {mode}"),
+    });
     let shown = shown.join(", ");
-    if let Some(limit) = limit {
+    if let Some(limit) = modes.limit {
         let saw = format!("{shown}, although enforce is set: {}", <&str>::from(limit));
         MODES.failed(saw, limit_fix(limit))
-    } else if modes.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
+    } else if all.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
         MODES.ok(shown)
     } else {
         MODES.warning(shown, "kubectl annotate node NODE usher.dev/mode=enforce --overwrite, once its decisions are what you want")
@@ -210,50 +196,44 @@ pub(crate) const fn limit_fix(limit: Limit) -> &'static str {
     }
 }
 
-fn list(agent: &Agent) -> Check {
-    let failed = sum(&agent.samples, "usher_kubelet_requests_total", &[])
-        - sum(
-            &agent.samples,
-            "usher_kubelet_requests_total",
-            &[("result", "ok")],
-        );
+fn list(age_ms: Option<u64>, samples: &[Sample]) -> Check {
+    let requests = |labels: &[(&str, &str)]| sum(samples, "usher_kubelet_requests_total", labels);
+    let failed = requests(&[]) - requests(&[("result", "ok")]);
     let mend = "see kubelet-pods";
-    match agent.listed {
+    match age_ms {
         None => LIST.failed("no list yet", mend),
-        Some(age) if age > STALE => LIST.failed(format!("{} old", written(age)), mend),
+        Some(age) if age > STALE_MS => LIST.failed(format!("{} old", written(age)), mend),
         Some(age) => LIST.ok(format!("{} old; {failed} requests failed", written(age))),
     }
 }
 
-fn api_server(agent: &Agent) -> Check {
-    let errors = sum(&agent.samples, "usher_node_watch_errors_total", &[]);
-    let ago = |since: Option<Duration>| {
-        since.map_or_else(
-            || "never".to_owned(),
-            |since| format!("{} ago", written(since)),
-        )
-    };
-    match agent.node {
-        Watch::Off => API_SERVER.skipped("the agent runs with --api-server off"),
-        Watch::Alive(since) => API_SERVER.ok(format!("last heard {}; {errors} errors", ago(since))),
-        Watch::Broken(since) => API_SERVER.failed(
-            format!("the watch is broken, last heard {}; {errors} errors", ago(since)),
+fn api_server(api: &ApiServer, samples: &[Sample]) -> Check {
+    let errors = sum(samples, "usher_node_watch_errors_total", &[]);
+    let heard = api.heard_ms_ago.map_or_else(
+        || "never".to_owned(),
+        |since| format!("{} ago", written(since)),
+    );
+    match &api.error {
+        _ if !api.watched => API_SERVER.skipped("the agent runs with --api-server off"),
+        None => API_SERVER.ok(format!("last heard {heard}; {errors} errors")),
+        Some(_) => API_SERVER.failed(
+            format!("the watch is broken, last heard {heard}; {errors} errors"),
             "kubectl auth can-i watch nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server",
         ),
     }
 }
 
-fn namespaces(agent: &Agent) -> Check {
-    if agent.node == Watch::Off {
+fn namespaces(api: &ApiServer, samples: &[Sample]) -> Check {
+    if !api.watched {
         return NAMESPACES.skipped("the agent runs with --api-server off");
     }
-    if !agent.unread_namespaces.is_empty() {
+    if !api.unread_namespaces.is_empty() {
         return NAMESPACES.failed(
-            agent.unread_namespaces.join("; "),
+            api.unread_namespaces.join("; "),
             "kubectl auth can-i get namespaces --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server",
         );
     }
-    let requests = sum(&agent.samples, "usher_namespace_requests_total", &[]);
+    let requests = sum(samples, "usher_namespace_requests_total", &[]);
     NAMESPACES.ok(format!("{requests} requests"))
 }
 
@@ -269,6 +249,6 @@ fn tables(tables: &Result<Vec<String>, String>) -> Check {
 }
 
 /// Formats a duration in whole seconds.
-fn written(time: Duration) -> impl std::fmt::Display {
-    humantime::format_duration(Duration::from_secs(time.as_secs()))
+fn written(ms: u64) -> impl std::fmt::Display {
+    humantime::format_duration(Duration::from_secs(ms / 1000))
 }

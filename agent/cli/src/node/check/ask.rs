@@ -1,6 +1,6 @@
 //! The replies of the kubelet, the API server and the agent.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use usher_client::{
     cleanup,
@@ -16,7 +16,7 @@ use usher_core::{
     settings::config::Config,
 };
 use usher_inspect::check::{
-    agent::{self, Agent, Plugin, Watch},
+    agent::{self, Agent, Plugin},
     cluster,
     kubelet::{Cause, Found, Listed, Refusal},
 };
@@ -134,36 +134,11 @@ async fn of(
     status: Status,
     settings: Option<&Settings>,
 ) -> Result<Agent, String> {
-    let agent = status.agent.unwrap_or_default();
-    let mode = |name, mode: &str, lasts: Option<u64>| {
-        (
-            name,
-            mode.parse().unwrap_or_default(),
-            lasts.map(Duration::from_millis),
-        )
-    };
     let samples = metrics::gather(source)
         .await
         .map_err(|failure| failure.text)?;
-    let api = &status.api_server;
-    let heard = api.heard_ms_ago.map(Duration::from_millis);
     Ok(Agent {
-        version: agent.version,
-        up: Duration::from_millis(agent.up_ms),
-        waits: agent.waits,
-        modes: vec![
-            mode("quit", &status.modes.quit, status.modes.quit_for_ms),
-            mode("hold", &status.modes.hold, status.modes.hold_for_ms),
-            mode("linger", &status.modes.linger, status.modes.linger_for_ms),
-        ],
-        limit: status.modes.limit,
-        listed: status.kubelet.listed_ms_ago.map(Duration::from_millis),
-        node: match (api.watched, api.error.is_some()) {
-            (false, _) => Watch::Off,
-            (true, false) => Watch::Alive(heard),
-            (true, true) => Watch::Broken(heard),
-        },
-        unread_namespaces: status.api_server.unread_namespaces,
+        status,
         plugin: settings.map_or(Plugin::Absent, plugin),
         samples: samples.items,
     })

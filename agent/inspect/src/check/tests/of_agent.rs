@@ -1,8 +1,7 @@
 //! Checks of the agent.
 
-use std::time::Duration;
-
 use usher_core::{
+    admin::{self, ApiServer, Kubelet, Modes, Status},
     metric::sample,
     settings::mode::{Limit, Mode},
 };
@@ -12,22 +11,38 @@ use super::super::tests::*;
 const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_worker_up 1\nusher_holder_up 1\n\
     usher_kubelet_requests_total{result=\"ok\"} 5\nusher_events_total{result=\"sent\"} 4\n";
 
+fn status() -> Status {
+    Status {
+        agent: Some(admin::Agent {
+            version: "0.1.0".to_owned(),
+            up_ms: 3_700_000,
+            ..admin::Agent::default()
+        }),
+        modes: Modes {
+            quit: Mode::Enforce,
+            quit_for_ms: Some(60_000),
+            hold: Mode::Enforce,
+            linger: Mode::Off,
+            ..Modes::default()
+        },
+        kubelet: Kubelet {
+            listed_ms_ago: Some(20_000),
+            error: None,
+        },
+        api_server: ApiServer {
+            watched: true,
+            heard_ms_ago: Some(3_000),
+            ..ApiServer::default()
+        },
+        ..Status::default()
+    }
+}
+
 pub(super) fn agent(more: &str) -> agent::Found {
     agent::Found {
         version: "0.1.0".to_owned(),
         agent: Ok(agent::Agent {
-            version: "0.1.0".to_owned(),
-            up: Duration::from_secs(3700),
-            waits: Vec::new(),
-            modes: vec![
-                ("quit", Mode::Enforce, Some(Duration::from_secs(60))),
-                ("hold", Mode::Enforce, None),
-                ("linger", Mode::Off, None),
-            ],
-            listed: Some(Duration::from_secs(20)),
-            node: agent::Watch::Alive(Some(Duration::from_secs(3))),
-            limit: None,
-            unread_namespaces: Vec::new(),
+            status: status(),
             plugin: agent::Plugin::Same,
             samples: sample::parse(&format!("{SAMPLES}{more}")),
         }),
@@ -67,13 +82,14 @@ fn unhealthy_agent() {
             },
         ),
         ("agent-ready", Outcome::Failed, "kubectl logs", &|agent| {
-            agent.waits.push("the kubelet".to_owned());
+            let status = agent.status.agent.as_mut().unwrap();
+            status.waits.push("the kubelet".to_owned());
         }),
         (
             "agent-versions",
             Outcome::Warning,
             "rollout restart",
-            &|agent| agent.version = "0.0.9".to_owned(),
+            &|agent| agent.status.agent.as_mut().unwrap().version = "0.0.9".to_owned(),
         ),
         (
             "agent-versions",
@@ -86,35 +102,35 @@ fn unhealthy_agent() {
             Outcome::Warning,
             "usher.dev/mode=enforce",
             &|agent| {
-                agent.modes = vec![("quit", Mode::Observe, None)];
+                agent.status.modes = Modes::default();
             },
         ),
         ("agent-modes", Outcome::Failed, "hostPID: true", &|agent| {
-            agent.limit = Some(Limit::UnknownHost);
+            agent.status.modes.limit = Some(Limit::UnknownHost);
         }),
         (
             "agent-modes",
             Outcome::Failed,
             "correct the ConfigMap",
-            &|agent| agent.limit = Some(Limit::InvalidConfiguration),
+            &|agent| agent.status.modes.limit = Some(Limit::InvalidConfiguration),
         ),
         (
             "agent-modes",
             Outcome::Failed,
             "can-i get nodes",
-            &|agent| agent.limit = Some(Limit::UnknownNode),
+            &|agent| agent.status.modes.limit = Some(Limit::UnknownNode),
         ),
         ("agent-kubelet", Outcome::Failed, "kubelet-pods", &|agent| {
-            agent.listed = None;
+            agent.status.kubelet.listed_ms_ago = None;
         }),
         ("agent-kubelet", Outcome::Failed, "kubelet-pods", &|agent| {
-            agent.listed = Some(Duration::from_secs(700));
+            agent.status.kubelet.listed_ms_ago = Some(700_000);
         }),
         (
             "agent-api-server",
             Outcome::Failed,
             "can-i watch nodes",
-            &|agent| agent.node = agent::Watch::Broken(None),
+            &|agent| agent.status.api_server.error = Some("gone".to_owned()),
         ),
         (
             "agent-namespaces",
@@ -122,7 +138,8 @@ fn unhealthy_agent() {
             "can-i get namespaces",
             &|agent| {
                 let line = "shop (its pods wait until it can be read): forbidden";
-                agent.unread_namespaces.push(line.to_owned());
+                let api = &mut agent.status.api_server;
+                api.unread_namespaces.push(line.to_owned());
             },
         ),
         (
@@ -254,14 +271,14 @@ fn observations_of_the_agent() {
         (
             "agent-kubelet",
             "",
-            |agent| agent.listed = Some(Duration::from_secs(660)),
+            |agent| agent.status.kubelet.listed_ms_ago = Some(660_000),
             Outcome::Ok,
             "11m old; 0 requests failed",
         ),
         (
             "agent-kubelet",
             "",
-            |agent| agent.listed = Some(Duration::from_secs(661)),
+            |agent| agent.status.kubelet.listed_ms_ago = Some(661_000),
             Outcome::Failed,
             "11m 1s old",
         ),
