@@ -87,8 +87,7 @@ impl DataSource {
             Kind::Node(why) => Err(Failure::unavailable(format!(
                 "{why}; this needs the agent (check that it runs on this node: kubectl get pods -n usher -o wide)"
             ))),
-            Kind::File(_) => Err(Failure::new(
-                Exit::Usage,
+            Kind::File(_) => Err(Failure::usage(
                 "this needs the agent and does not support --file",
             )),
         }

@@ -18,6 +18,11 @@ impl Failure {
         Self { exit, text }
     }
 
+    /// The command line is invalid.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, text)
+    }
+
     /// The agent, the kubelet or a server does not answer.
     pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self::new(Exit::Unavailable, text)
@@ -31,6 +36,12 @@ impl Failure {
     pub(crate) fn report(&self) -> Exit {
         print_stderr(&clean(&self.text));
         self.exit
+    }
+}
+
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

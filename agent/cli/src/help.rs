@@ -35,8 +35,7 @@ pub(super) struct Args {
 
 /// Prints help about the commands of `program`.
 pub(super) fn run(args: &Args, program: clap::Command) -> Result<Exit, Failure> {
-    let text =
-        text(args.name.as_deref(), program).map_err(|text| Failure::new(Exit::Usage, text))?;
+    let text = text(args.name.as_deref(), program).map_err(Failure::usage)?;
     stdout::put(&text)?;
     Ok(Exit::Success)
 }

@@ -30,7 +30,7 @@ use self::{agent::Agent, cluster::Cluster, redirect::Redirect};
 use crate::{
     failure::Failure,
     global::{
-        Exit, Global,
+        Global,
         command_line::{CommandLine, qualified},
     },
     output::Output,
@@ -101,7 +101,7 @@ pub fn run() -> ExitCode {
     // The command starts a runtime, and a runtime cannot start within another one.
     match crate::args(&matches) {
         Ok(args) => args.run(),
-        Err(error) => Failure::new(Exit::Usage, error.to_string()).report().into(),
+        Err(error) => Failure::from(error).report().into(),
     }
 }
 
@@ -128,11 +128,9 @@ struct Request {
 
 impl Request {
     fn parse(matches: &ArgMatches) -> Result<Self, Failure> {
-        let usage = |text: String| Failure::new(Exit::Usage, text);
-        let cluster =
-            ClusterArgs::from_arg_matches(matches).map_err(|error| usage(error.to_string()))?;
+        let cluster = ClusterArgs::from_arg_matches(matches)?;
         let line = CommandLine::new(&full_command(), matches);
-        let mut line = line.ok_or_else(|| usage("no command".to_owned()))?;
+        let mut line = line.ok_or_else(|| Failure::usage("no command"))?;
         ClusterArgs::IDS.iter().for_each(|id| line.remove(id));
         let namespace = matches.get_one::<String>("namespace").cloned();
         line.remove("namespace");
@@ -141,7 +139,7 @@ impl Request {
             line,
             namespace,
         };
-        request.check().map_err(usage)?;
+        request.check().map_err(Failure::usage)?;
         Ok(request)
     }
 
@@ -199,15 +197,12 @@ async fn answer(matches: &ArgMatches) -> Result<Code, Failure> {
     let colours = is_terminal && std::env::var_os("NO_COLOR").is_none();
     if request.cluster.all_nodes {
         if let Some(namespace) = &request.namespace {
-            request
-                .line
-                .qualify(namespace)
-                .map_err(|text| Failure::new(Exit::Usage, text))?;
+            let qualified = request.line.qualify(namespace);
+            qualified.map_err(Failure::usage)?;
         }
         let agents = cluster.agents(None).await?;
         let agents = agent::of_all_nodes(&agents)?;
-        let global = Global::from_arg_matches(matches)
-            .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        let global = Global::from_arg_matches(matches)?;
         let output = Output::new(&global);
         return fleet::run(&cluster, agents, request.finish(colours), output).await;
     }
@@ -230,8 +225,8 @@ async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failu
     let namespace = request.namespace.as_deref();
     if let Some(node) = request.cluster.node.clone() {
         if let Some(namespace) = namespace {
-            let usage = |text| Failure::new(Exit::Usage, text);
-            request.line.qualify(namespace).map_err(usage)?;
+            let qualified = request.line.qualify(namespace);
+            qualified.map_err(Failure::usage)?;
         }
         return agent::on_node(cluster.agents(Some(&node)).await?, &node);
     }
@@ -252,7 +247,7 @@ async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failu
             let nodes = nodes.join(", ");
             let text =
                 format!("the pods are on several nodes: {nodes}; use one command for each node");
-            Err(Failure::new(Exit::Usage, text))
+            Err(Failure::usage(text))
         }
     }
 }
@@ -263,14 +258,13 @@ async fn node_of(
     given: &str,
     namespace: Option<&str>,
 ) -> Result<(String, String), Failure> {
-    let usage = |text| Failure::new(Exit::Usage, text);
     let full = qualified(
         given,
         Some(namespace.unwrap_or(cluster.default_namespace())),
     );
     let full = match (given.split_once('/'), namespace) {
         (Some(_), None) => given.to_owned(),
-        _ => full.map_err(usage)?,
+        _ => full.map_err(Failure::usage)?,
     };
     let parts = full.split_once('/').filter(|(namespace, name)| {
         [namespace, name]
@@ -278,7 +272,7 @@ async fn node_of(
             .all(|part| agent::is_name(part))
     });
     let (namespace, name) = parts.ok_or_else(|| {
-        usage(format!(
+        Failure::usage(format!(
             "{given:?} is not the name of a pod; the API server finds pods by name only, so add --node NODE"
         ))
     })?;

@@ -88,7 +88,7 @@ pub(super) fn only(agents: Vec<Agent>) -> Result<Agent, Failure> {
             let text = format!(
                 "this command is about one node: add --node NODE; nodes with an agent: {nodes}"
             );
-            Err(Failure::new(Exit::Usage, text))
+            Err(Failure::usage(text))
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     ClusterArgs,
     agent::{self, Agent, SELECTOR},
 };
-use crate::{failure::Failure, global::Exit};
+use crate::failure::Failure;
 
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
@@ -60,8 +60,7 @@ impl Cluster {
             },
             None => Config::from_kubeconfig(&options).await,
         };
-        let invalid =
-            |text: String| Failure::new(Exit::Usage, format!("cannot use the kubeconfig: {text}"));
+        let invalid = |text: String| Failure::usage(format!("cannot use the kubeconfig: {text}"));
         let mut config = config.map_err(|error| invalid(chain(&error)))?;
         // A command such as `usher watch` may print nothing for a long time. Other requests have a limit of their own.
         config.read_timeout = None;
@@ -243,6 +242,7 @@ fn missing_right(right: &str, namespace: Option<&str>, message: Option<&str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::global::Exit;
 
     #[tokio::test(flavor = "current_thread")]
     async fn request_without_a_response_ends() {

@@ -49,7 +49,7 @@ impl Redirect {
             Some(path) if path == Path::new(STANDARD) && is_terminal => {
                 let text =
                     "standard output is a terminal, and the data is binary: use -w FILE or > FILE";
-                return Err(Failure::new(Exit::Usage, text));
+                return Err(Failure::usage(text));
             }
             Some(path) if path == Path::new(STANDARD) => {}
             Some(path) => redirect.output = Some(path),
@@ -83,12 +83,8 @@ impl Redirect {
             None => None,
             Some(Input::Stdin) => Some(Box::new(io::stdin())),
             Some(Input::File(path)) => {
-                let unreadable = |error| {
-                    Failure::new(
-                        Exit::Usage,
-                        format!("cannot read {}: {error}", path.display()),
-                    )
-                };
+                let unreadable =
+                    |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
                 Some(Box::new(File::open(&path).map_err(unreadable)?))
             }
         };
@@ -131,7 +127,7 @@ pub(super) fn words(line: CommandLine) -> Result<Vec<String>, Failure> {
         .map(std::ffi::OsString::into_string);
     words
         .collect::<Result<_, _>>()
-        .map_err(|word| Failure::new(Exit::Usage, format!("not valid UTF-8: {}", word.display())))
+        .map_err(|word| Failure::usage(format!("not valid UTF-8: {}", word.display())))
 }
 
 #[cfg(test)]

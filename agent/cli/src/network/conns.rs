@@ -132,7 +132,7 @@ fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {
             conns.pod,
             conns.containers.join(", ")
         );
-        return Err(Failure::new(Exit::Usage, text));
+        return Err(Failure::usage(text));
     }
     let requested = [(args.tcp, Protocol::Tcp), (args.udp, Protocol::Udp)];
     let protocols = requested

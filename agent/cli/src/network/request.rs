@@ -96,7 +96,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     if !global.output.is_for_people() {
         let text = "request prints the response as it is and does not support -o json; use -i for the headers";
-        return Err(Failure::new(Exit::Usage, text));
+        return Err(Failure::usage(text));
     }
     let data = args.data.as_deref().map(data).transpose()?;
     let node = Node::new(&global.node);
@@ -151,8 +151,7 @@ fn data(text: &str) -> Result<Vec<u8>, Failure> {
     let Some(path) = text.strip_prefix('@') else {
         return Ok(text.as_bytes().to_vec());
     };
-    let unreadable =
-        |error: io::Error| Failure::new(Exit::Usage, format!("cannot read {path}: {error}"));
+    let unreadable = |error: io::Error| Failure::usage(format!("cannot read {path}: {error}"));
     let mut data = Vec::new();
     let read = if path == "-" {
         io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut data)
@@ -161,10 +160,9 @@ fn data(text: &str) -> Result<Vec<u8>, Failure> {
         file.take(MAX_BODY + 1).read_to_end(&mut data)
     };
     if read.map_err(unreadable)? as u64 > MAX_BODY {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("request body {path} is longer than 64 MiB"),
-        ));
+        return Err(Failure::usage(format!(
+            "request body {path} is longer than 64 MiB"
+        )));
     }
     Ok(data)
 }

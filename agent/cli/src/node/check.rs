@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     }
     if args.pre && global.file.is_some() {
         let text = "--pre checks the live node and cannot be used with --file";
-        return Err(Failure::new(Exit::Usage, text));
+        return Err(Failure::usage(text));
     }
     let source = DataSource::open_quietly(global).await?;
     let gathered = Box::pin(gather(&source, args));
@@ -83,7 +83,7 @@ impl Args {
         let command = Self::augment_args(clap::Command::default());
         let matches = command.try_get_matches_from(["check"]);
         let args = matches.and_then(|matches| Self::from_arg_matches(&matches));
-        args.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+        Ok(args?)
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
         Err(failure) => Some(Err(failure)),
     };
     let settings = Settings::from_args(&place::given_or_known(&args.cni))
-        .map_err(|error| Failure::new(Exit::Usage, usher_client::error_chain::chain(&error)))?;
+        .map_err(|error| Failure::usage(usher_client::error_chain::chain(&error)))?;
     let pods = ask::kubelet(&source.node).await;
     let mut checks = check::kernel::judge(&kernel::look(pods.seen).await);
     checks.extend(check::capability::judge(&kernel::privileges(&source.node)));

@@ -131,7 +131,7 @@ fn destination(args: &Args, at_ms: u64) -> Result<Destination, Failure> {
         (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) && is_terminal => {
             let text =
                 "standard output is a terminal, and the archive is binary: use -w FILE or > FILE";
-            Err(Failure::new(Exit::Usage, text))
+            Err(Failure::usage(text))
         }
         (None, Some(path)) if path == Path::new(STANDARD_OUTPUT) => Ok(Destination::Output),
         (None, Some(path)) => Ok(Destination::File(path.clone())),

@@ -5,11 +5,7 @@ use std::net::IpAddr;
 use usher_core::admin::Pod;
 use usher_inspect::pod_selector::{self, Candidate};
 
-use crate::{
-    data_source::DataSource,
-    failure::Failure,
-    global::{Exit, Global},
-};
+use crate::{data_source::DataSource, failure::Failure, global::Global};
 
 /// Rejects `--file` for a command that needs the live node.
 ///
@@ -18,10 +14,9 @@ use crate::{
 pub(crate) fn reject_file(global: &Global, what: &str) -> Result<(), Failure> {
     match global.file {
         None => Ok(()),
-        Some(_) => Err(Failure::new(
-            Exit::Usage,
-            format!("{what} needs the live node and does not support --file"),
-        )),
+        Some(_) => Err(Failure::usage(format!(
+            "{what} needs the live node and does not support --file"
+        ))),
     }
 }
 

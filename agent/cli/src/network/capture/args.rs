@@ -20,10 +20,7 @@ use usher_inspect::{
 };
 use usher_sys::net::packet::{LONGEST, SMALLEST_ROOM};
 
-use crate::{
-    failure::Failure,
-    global::{Exit, Global},
-};
+use crate::{failure::Failure, global::Global};
 
 /// Limit of the ring buffer.
 const MAX_BUFFER: u64 = 256 * 1024 * 1024;
@@ -136,7 +133,7 @@ enum DirectionName {
 impl Args {
     /// Rejects combinations that cannot work.
     pub(super) fn check(&self, global: &Global) -> Result<(), Failure> {
-        let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
+        let usage = |text: &str| Err(Failure::usage(text));
         if !global.output.is_for_people() {
             return usage("capture prints lines, or pcapng with -w, and does not support -o json");
         }
@@ -176,7 +173,7 @@ impl Args {
                     "the pod has no interface {name:?}; interfaces: {}",
                     names.join(", ")
                 );
-                Failure::new(Exit::Usage, text)
+                Failure::usage(text)
             })
         };
         Ok(Filter {
