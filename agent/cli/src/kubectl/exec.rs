@@ -25,10 +25,10 @@ const NON_ZERO: &str = "NonZeroExitCode";
 const EXIT_CODE: &str = "ExitCode";
 const SUCCESS: &str = "Success";
 
-pub(super) struct Streams {
+pub(super) struct Streams<'a> {
     pub(super) stdin: Option<Box<dyn Read + Send>>,
-    pub(super) stdout: Box<dyn Write>,
-    pub(super) stderr: Box<dyn Write>,
+    pub(super) stdout: Box<dyn Write + 'a>,
+    pub(super) stderr: Box<dyn Write + 'a>,
 }
 
 /// Runs a command until it ends; its exit code.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     cluster: &Cluster,
     agent: &Agent,
     words: Vec<String>,
-    streams: Streams,
+    streams: Streams<'_>,
 ) -> Result<Code, Failure> {
     let Streams {
         stdin,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use usher_core::admin::{CostReport, Document, Origin};
 use usher_inspect::text::printable::{clean, clean_document};
 
-use self::buffer::Shared;
+use self::buffer::Buffer;
 use super::{
     Cluster, Code,
     agent::{Agent, OfNode},
@@ -134,19 +134,19 @@ async fn one(
     words: Vec<String>,
     joined: Joined,
 ) -> Outcome {
-    let output = Shared::new(MOST_OUTPUT);
-    let errors = Shared::new(MOST_OUTPUT);
+    let mut output = Buffer::new(MOST_OUTPUT);
+    let mut errors = Buffer::new(MOST_OUTPUT);
     let command = async {
         let agent = agent?;
         let dump = (joined == Joined::Files).then(|| redirect::dump_name(Some(&node)));
-        let stdout: Box<dyn Write> = match &dump {
+        let stdout: Box<dyn Write + '_> = match &dump {
             Some(dump) => Box::new(redirect::create(dump, false)?),
-            None => Box::new(output.clone()),
+            None => Box::new(&mut output),
         };
         let streams = Streams {
             stdin: None,
             stdout,
-            stderr: Box::new(errors.clone()),
+            stderr: Box::new(&mut errors),
         };
         let ran = exec::run(cluster, &agent, words, streams).await;
         if let Some(dump) = dump {
@@ -156,8 +156,8 @@ async fn one(
     };
     let deadline = (joined != Joined::Files).then_some(DEADLINE);
     let mut ran = within(deadline, command).await;
-    if output.is_exceeded() || errors.is_exceeded() {
-        drop(errors.take());
+    if output.is_exceeded || errors.is_exceeded {
+        errors.bytes.clear();
         let text = format!(
             "more than {} MiB of output; run the command with --node {node}",
             MOST_OUTPUT / 1024 / 1024
@@ -166,18 +166,18 @@ async fn one(
     }
     if ran.is_err() {
         // A part of a report is not a report.
-        drop(output.take());
+        output.bytes.clear();
     }
     let (code, failure) = match ran {
         Ok(code) => (code, None),
         Err(failure) => (Code::from(failure.exit), Some(failure.text)),
     };
-    let errors = String::from_utf8_lossy(&errors.take()).into_owned();
+    let errors = String::from_utf8_lossy(&errors.bytes);
     let errors = errors.lines().map(without_program).chain(failure);
     Outcome {
         node,
         code,
-        output: output.take(),
+        output: output.bytes,
         errors: errors.collect::<Vec<_>>().join("\n"),
     }
 }

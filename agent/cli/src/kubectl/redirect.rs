@@ -78,7 +78,7 @@ impl Redirect {
         self.output.clone().filter(|_| self.is_dump)
     }
 
-    pub(super) fn open(self) -> Result<Streams, Failure> {
+    pub(super) fn open(self) -> Result<Streams<'static>, Failure> {
         let stdin: Option<Box<dyn Read + Send>> = match self.input {
             None => None,
             Some(Input::Stdin) => Some(Box::new(io::stdin())),
