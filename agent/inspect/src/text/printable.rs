@@ -8,42 +8,16 @@
 
 pub mod yaml;
 
-use std::{
-    borrow::Cow,
-    fmt::{self, Write},
-};
+use std::borrow::Cow;
 
 /// The text on one line. Escapes every character that a terminal interprets.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_harmless) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        match character {
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            harmless if is_harmless(harmless) => shown.push(harmless),
-            control if control < '\u{80}' => {
-                push(format_args!("\\x{:02x}", u32::from(control)), &mut shown);
-            }
-            other => push(format_args!("\\u{{{:x}}}", u32::from(other)), &mut shown),
-        }
-    }
-    Cow::Owned(shown)
-}
-
-fn push(text: fmt::Arguments<'_>, shown: &mut String) {
-    // Writing to a String cannot fail.
-    shown.write_fmt(text).unwrap_or_default();
-}
-
-/// The lines of a text, each escaped and shortened.
-pub fn clean_lines(text: &str, longest: usize) -> impl Iterator<Item = String> {
-    text.lines().map(move |line| {
-        let line = clean(line);
-        shortened(&line, longest).into_owned()
+    escape(text, is_harmless, |character| match character {
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        control if control < '\u{80}' => format!("\\x{:02x}", u32::from(control)),
+        other => format!("\\u{{{:x}}}", u32::from(other)),
     })
 }
 
@@ -89,16 +63,6 @@ fn escape(
     Cow::Owned(shown)
 }
 
-/// Escapes a value when it is displayed.
-#[derive(Debug, Clone, Copy)]
-pub struct Clean<T>(pub T);
-
-impl<T: fmt::Display> fmt::Display for Clean<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&clean(&self.0.to_string()))
-    }
-}
-
 fn is_harmless(character: char) -> bool {
     let acts = character.is_control()
         || matches!(character,
@@ -128,16 +92,13 @@ mod tests {
             ("\u{9b}31m", "\\u{9b}31m"),
             ("txt.\u{202e}exe", "txt.\\u{202e}exe"),
             ("\x7f\u{0}\u{80}", "\\x7f\\x00\\u{80}"),
+            ("\x08", "\\x08"),
         ];
         for (text, expected) in shown {
             assert_eq!(clean(text), expected);
         }
-        assert_eq!(
-            clean_lines("one\ntwo\x07\n", 3).collect::<Vec<_>>(),
-            ["one", "two…"]
-        );
         assert_eq!(shortened("abc", 3), "abc");
-        assert_eq!(Clean("\x08").to_string(), "\\x08");
+        assert_eq!(shortened("abcd", 3), "abc…");
     }
 
     #[test]
