@@ -91,13 +91,7 @@ pub(crate) struct Global {
     pub(crate) output: Format,
 
     /// Namespace of POD; of `pods`, `report`, `stuck` and `watch`: only pods of this namespace
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAMESPACE",
-        help_heading = "Pod"
-    )]
+    #[arg(short, long, global = true, help_heading = "Pod")]
     pub(crate) namespace: Option<String>,
 
     /// Do not print the names of the columns

@@ -40,7 +40,6 @@ const MAX_ADDRESSES: usize = 8;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
-    #[arg(value_name = "POD")]
     pod: String,
 
     /// Destination: HOST:PORT; without HOST, the pod itself

@@ -38,7 +38,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
-    #[arg(value_name = "POD")]
     pod: String,
 
     /// Only listeners, and datagram sockets without a peer

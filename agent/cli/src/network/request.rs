@@ -48,11 +48,9 @@ const MAX_BODY: u64 = 64 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
-    #[arg(value_name = "POD")]
     pod: String,
 
     /// HTTP method, such as GET
-    #[arg(value_name = "METHOD")]
     method: Method,
 
     /// URL to request

@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Check one pod instead of the node: the same as explain
-    #[arg(value_name = "POD", conflicts_with = "pre")]
+    #[arg(conflicts_with = "pre")]
     pod: Option<String>,
 
     /// Only the node, not its agent

@@ -34,7 +34,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only settings with this text in the name
-    #[arg(value_name = "PART")]
     part: Option<String>,
 
     /// Also show the source of each value: default, FILE:LINE, flag, variable or

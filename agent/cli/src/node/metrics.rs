@@ -20,7 +20,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only series with this text in the name or a label, such as usher_hold, errors or result="deadline"
-    #[arg(value_name = "PART")]
     part: Option<String>,
 
     /// Also list series with the value 0, and histogram buckets

@@ -38,7 +38,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this pod: namespace/name, UID, container id, pid, IP or a part of its name
-    #[arg(value_name = "POD")]
     pod: Option<String>,
 
     /// Only these decisions, such as quit-accepted; may be given several times

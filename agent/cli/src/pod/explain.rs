@@ -29,7 +29,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The pod: namespace/name, UID, container id, pid, IP or a unique part of its name
-    #[arg(value_name = "POD")]
     pod: String,
 }
 

@@ -2,8 +2,8 @@
 
 mod show;
 
-use clap::ValueEnum;
-use usher_core::{admin::Forecast, base::time::Timestamp, settings::mode};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use usher_core::{admin::Forecast, base::time::Timestamp, settings::mode::Mode};
 
 use super::pod_arg::{reject_file, resolve_pod};
 use crate::{
@@ -23,29 +23,16 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
-    #[arg(value_name = "POD")]
     pod: String,
 
     /// Evaluate as if the node had this mode
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_parser = modes())]
     mode: Option<Mode>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Off,
-    Observe,
-    Enforce,
-}
-
-impl From<Mode> for mode::Mode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Off => Self::Off,
-            Mode::Observe => Self::Observe,
-            Mode::Enforce => Self::Enforce,
-        }
-    }
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(["off", "observe", "enforce"])
+        .try_map(|mode: String| mode.parse::<Mode>())
 }
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
@@ -53,8 +40,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         reject_file(global, "usher plan --mode")?;
     }
     let source = DataSource::open(global).await?;
-    let mode = args.mode.map(mode::Mode::from);
-    let gathered = forecast(&source, &args.pod, mode);
+    let gathered = forecast(&source, &args.pod, args.mode);
     let plan = source.answer(Some(&args.pod), gathered).await?;
     Output::new(global).show(source.origin(), plan)?;
     Ok(Exit::Success)
@@ -73,7 +59,7 @@ impl SysdumpReport for Forecast {
 async fn forecast(
     source: &DataSource,
     given: &str,
-    mode: Option<mode::Mode>,
+    mode: Option<Mode>,
 ) -> Result<Forecast, Failure> {
     let Ok(agent) = source.agent() else {
         return of_node(source, given, mode).await;
@@ -89,7 +75,7 @@ async fn forecast(
 async fn of_node(
     source: &DataSource,
     given: &str,
-    mode: Option<mode::Mode>,
+    mode: Option<Mode>,
 ) -> Result<Forecast, Failure> {
     let survey = source.node.shared_survey().await?;
     for gap in &survey.gaps {

@@ -17,7 +17,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only pods with this text in namespace/name
-    #[arg(value_name = "PART")]
     part: Option<String>,
 
     /// Also pods that usher does not manage

@@ -40,7 +40,6 @@ const MAX_BUFFER: u64 = 256 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
-    #[arg(value_name = "POD")]
     pub(super) pod: String,
 
     /// Write pcapng to a new file, or to standard output (-)
