@@ -20,7 +20,6 @@ use usher_core::{
         value::{
             AnnouncementResult, Capability, ConfigResult, DiscoveryOperation, EventResult,
             HoldResult, KubeletResult, NamespaceResult, PodSkipReason, RunFile, StartHoldResult,
-            Version,
         },
         worker,
     },
@@ -30,135 +29,92 @@ use usher_core::{
 
 pub(crate) use self::exposition::Format;
 use self::{
-    family::{Counts, State, States},
+    family::{Counts, States},
     registration::Registration,
 };
 
-/// Counting is cheap, and allowed on any thread.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    pub(crate) decisions: Counts<Kind>,
-    pub(crate) attempts: Counts<Outcome>,
-    pub(crate) quit_request: Histogram,
-    pub(crate) sidecar_ended: Histogram,
+/// Declares [`Metrics`] and registers each metric: `field: Type = kind(&DESCRIPTION)`, where the kind is a function of
+/// [`Registration`].
+macro_rules! metrics {
+    ($($name:ident: $type:ty = $kind:ident(&$metric:path),)*) => {
+        /// Counting is cheap, and allowed on any thread.
+        #[derive(Debug)]
+        pub(crate) struct Metrics {
+            $(pub(crate) $name: $type,)*
+            registry: Registry,
+        }
 
-    pub(crate) held_pods: Gauge,
-    pub(crate) holds: Counts<HoldResult>,
-    pub(crate) held: Histogram,
-    pub(crate) held_connections: Counter,
-    pub(crate) refused_connections: Counter,
-    pub(crate) dropped_copies: Counter,
-    pub(crate) hold_supported: Gauge,
-    pub(crate) announcements: Counts<AnnouncementResult>,
-    pub(crate) cni_listening: Gauge,
-    pub(crate) cni_managed: Gauge,
-    pub(crate) cni_installed: Gauge,
-    pub(crate) cni_reinstalled: Counter,
+        impl Metrics {
+            pub(crate) fn new() -> Self {
+                let mut all = Registration::default();
+                all.build_info();
+                Self {
+                    $($name: all.$kind(&$metric),)*
+                    // Last, because the metrics above register in it.
+                    registry: all.finish(),
+                }
+            }
+        }
+    };
+}
 
-    pub(crate) held_starts: Gauge,
-    pub(crate) start_holds: Counts<StartHoldResult>,
-    pub(crate) start_held: Histogram,
-    pub(crate) start_supported: Gauge,
-    pub(crate) holder_up: Gauge,
-    pub(crate) holder_restarts: Counter,
-    pub(crate) denied_execs: Counter,
+metrics! {
+    decisions: Counts<Kind> = counts(&quit::DECISIONS),
+    attempts: Counts<Outcome> = counts(&quit::ATTEMPTS),
+    quit_request: Histogram = histogram(&quit::REQUEST),
+    sidecar_ended: Histogram = histogram(&quit::SIDECAR_ENDED),
 
-    pub(crate) held_stops: Gauge,
-    pub(crate) lingers: Counts<Released>,
-    pub(crate) lingered: Histogram,
+    held_pods: Gauge = gauge(&hold::HELD_PODS),
+    holds: Counts<HoldResult> = counts(&hold::HOLDS),
+    held: Histogram = histogram(&hold::HELD),
+    held_connections: Counter = counter(&hold::CONNECTIONS),
+    refused_connections: Counter = counter(&hold::REFUSED),
+    dropped_copies: Counter = counter(&hold::DROPPED_COPIES),
+    hold_supported: Gauge = gauge(&hold::SUPPORTED),
+    announcements: Counts<AnnouncementResult> = counts(&hold::ANNOUNCEMENTS),
+    cni_listening: Gauge = gauge(&hold::CNI_LISTENING),
+    cni_managed: Gauge = gauge(&hold::CNI_MANAGED),
+    cni_installed: Gauge = gauge(&hold::CNI_INSTALLED),
+    cni_reinstalled: Counter = counter(&hold::CNI_REINSTALLED),
 
-    pub(crate) worker_up: Gauge,
-    pub(crate) worker_exits: Counter,
-    pub(crate) late_jobs: Counter,
-    pub(crate) quarantined_pods: Gauge,
+    held_starts: Gauge = gauge(&start::HELD_STARTS),
+    start_holds: Counts<StartHoldResult> = counts(&start::STARTS),
+    start_held: Histogram = histogram(&start::HELD),
+    start_supported: Gauge = gauge(&start::SUPPORTED),
+    holder_up: Gauge = gauge(&start::HOLDER_UP),
+    holder_restarts: Counter = counter(&start::HOLDER_RESTARTS),
+    denied_execs: Counter = counter(&start::DENIED),
 
-    pub(crate) ready: Gauge,
-    pub(crate) modes: States<Capability, Mode>,
-    pub(crate) pods: Gauge,
-    pub(crate) finished_pods: Gauge,
-    pub(crate) config_valid: Gauge,
-    pub(crate) config_reloads: Counts<ConfigResult>,
-    pub(crate) kubelet_requests: Counts<KubeletResult>,
-    pub(crate) kubelet_request: Histogram,
-    pub(crate) kubelet_skipped_pods: Counts<PodSkipReason>,
-    pub(crate) node_watch_errors: Counter,
-    pub(crate) namespace_requests: Counts<NamespaceResult>,
-    pub(crate) discovery_errors: Counts<DiscoveryOperation>,
-    pub(crate) run_dir_errors: Counts<RunFile>,
-    pub(crate) timeline_errors: Counter,
+    held_stops: Gauge = gauge(&linger::HELD_STOPS),
+    lingers: Counts<Released> = counts(&linger::LINGERS),
+    lingered: Histogram = histogram(&linger::HELD),
 
-    pub(crate) events: Counts<EventResult>,
-    pub(crate) events_queued: Gauge,
-    pub(crate) startup_taint_errors: Counter,
+    worker_up: Gauge = gauge(&worker::UP),
+    worker_exits: Counter = counter(&worker::EXITS),
+    late_jobs: Counter = counter(&worker::LATE_JOBS),
+    quarantined_pods: Gauge = gauge(&worker::QUARANTINED),
 
-    // Last field, because the metrics above register in it.
-    registry: Registry,
+    ready: Gauge = gauge(&node::READY),
+    modes: States<Capability, Mode> = states(&node::MODE),
+    pods: Gauge = gauge(&node::PODS),
+    finished_pods: Gauge = gauge(&node::FINISHED_PODS),
+    config_valid: Gauge = gauge(&node::CONFIG_VALID),
+    config_reloads: Counts<ConfigResult> = counts(&node::CONFIG_RELOADS),
+    kubelet_requests: Counts<KubeletResult> = counts(&node::KUBELET_REQUESTS),
+    kubelet_request: Histogram = histogram(&node::KUBELET_REQUEST),
+    kubelet_skipped_pods: Counts<PodSkipReason> = counts(&node::KUBELET_SKIPPED_PODS),
+    node_watch_errors: Counter = counter(&node::NODE_WATCH_ERRORS),
+    namespace_requests: Counts<NamespaceResult> = counts(&node::NAMESPACE_REQUESTS),
+    discovery_errors: Counts<DiscoveryOperation> = counts(&node::DISCOVERY_ERRORS),
+    run_dir_errors: Counts<RunFile> = counts(&node::RUN_DIR_ERRORS),
+    timeline_errors: Counter = counter(&node::TIMELINE_ERRORS),
+
+    events: Counts<EventResult> = counts(&event::EVENTS),
+    events_queued: Gauge = gauge(&event::QUEUED),
+    startup_taint_errors: Counter = counter(&event::STARTUP_TAINT_ERRORS),
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        let mut all = Registration::default();
-        let version: State<Version> = all.state(&node::BUILD_INFO);
-        version.set(&Version);
-        Self {
-            decisions: all.counts(&quit::DECISIONS),
-            attempts: all.counts(&quit::ATTEMPTS),
-            quit_request: all.histogram(&quit::REQUEST),
-            sidecar_ended: all.histogram(&quit::SIDECAR_ENDED),
-
-            held_pods: all.gauge(&hold::HELD_PODS),
-            holds: all.counts(&hold::HOLDS),
-            held: all.histogram(&hold::HELD),
-            held_connections: all.counter(&hold::CONNECTIONS),
-            refused_connections: all.counter(&hold::REFUSED),
-            dropped_copies: all.counter(&hold::DROPPED_COPIES),
-            hold_supported: all.gauge(&hold::SUPPORTED),
-            announcements: all.counts(&hold::ANNOUNCEMENTS),
-            cni_listening: all.gauge(&hold::CNI_LISTENING),
-            cni_managed: all.gauge(&hold::CNI_MANAGED),
-            cni_installed: all.gauge(&hold::CNI_INSTALLED),
-            cni_reinstalled: all.counter(&hold::CNI_REINSTALLED),
-
-            held_starts: all.gauge(&start::HELD_STARTS),
-            start_holds: all.counts(&start::STARTS),
-            start_held: all.histogram(&start::HELD),
-            start_supported: all.gauge(&start::SUPPORTED),
-            holder_up: all.gauge(&start::HOLDER_UP),
-            holder_restarts: all.counter(&start::HOLDER_RESTARTS),
-            denied_execs: all.counter(&start::DENIED),
-
-            held_stops: all.gauge(&linger::HELD_STOPS),
-            lingers: all.counts(&linger::LINGERS),
-            lingered: all.histogram(&linger::HELD),
-
-            worker_up: all.gauge(&worker::UP),
-            worker_exits: all.counter(&worker::EXITS),
-            late_jobs: all.counter(&worker::LATE_JOBS),
-            quarantined_pods: all.gauge(&worker::QUARANTINED),
-
-            ready: all.gauge(&node::READY),
-            modes: all.states(&node::MODE),
-            pods: all.gauge(&node::PODS),
-            finished_pods: all.gauge(&node::FINISHED_PODS),
-            config_valid: all.gauge(&node::CONFIG_VALID),
-            config_reloads: all.counts(&node::CONFIG_RELOADS),
-            kubelet_requests: all.counts(&node::KUBELET_REQUESTS),
-            kubelet_request: all.histogram(&node::KUBELET_REQUEST),
-            kubelet_skipped_pods: all.counts(&node::KUBELET_SKIPPED_PODS),
-            node_watch_errors: all.counter(&node::NODE_WATCH_ERRORS),
-            namespace_requests: all.counts(&node::NAMESPACE_REQUESTS),
-            discovery_errors: all.counts(&node::DISCOVERY_ERRORS),
-            run_dir_errors: all.counts(&node::RUN_DIR_ERRORS),
-            timeline_errors: all.counter(&node::TIMELINE_ERRORS),
-
-            events: all.counts(&event::EVENTS),
-            events_queued: all.gauge(&event::QUEUED),
-            startup_taint_errors: all.counter(&event::STARTUP_TAINT_ERRORS),
-
-            registry: all.finish(),
-        }
-    }
-
     pub(crate) fn text(&self, format: Format) -> String {
         format.write(&self.registry)
     }

@@ -10,7 +10,7 @@ pub(super) type Counters = Family<[Pair; 1], Counter>;
 pub(super) type Gauges<const LABELS: usize> = Family<[Pair; LABELS], Gauge<i64, AtomicI64>>;
 
 /// The name of a metric's label. A missing one is "", which a test over all names rejects.
-fn key(metric: &Metric, number: usize) -> &'static str {
+pub(super) fn key(metric: &Metric, number: usize) -> &'static str {
     metric.labels.get(number).map_or("", |label| label.key)
 }
 
@@ -51,38 +51,7 @@ impl<V: Value> Counts<V> {
     }
 }
 
-/// 1 for one value, 0 for the others.
-#[derive(Debug)]
-pub(crate) struct State<V> {
-    key: &'static str,
-    pub(super) family: Gauges<1>,
-    values: PhantomData<fn(&V)>,
-}
-
-impl<V: Value> State<V> {
-    pub(super) fn new(metric: &Metric) -> Self {
-        let state = Self {
-            key: key(metric, 0),
-            family: Gauges::default(),
-            values: PhantomData,
-        };
-        state.write("");
-        state
-    }
-
-    pub(crate) fn set(&self, value: &V) {
-        self.write(value.name());
-    }
-
-    fn write(&self, now: &str) {
-        for name in V::NAMES {
-            let gauge = self.family.get_or_create(&[(self.key, name)]);
-            gauge.set(i64::from(*name == now));
-        }
-    }
-}
-
-/// A [`State`] for each value of `T`.
+/// For each value of `T`: 1 for one value of `V`, 0 for the others.
 #[derive(Debug)]
 pub(crate) struct States<T, V> {
     keys: [&'static str; 2],

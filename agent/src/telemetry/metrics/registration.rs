@@ -8,10 +8,10 @@ use prometheus_client::{
     },
     registry::{Metric as Served, Registry},
 };
-use usher_core::metric::{BUCKETS, Metric, SHORTEST, Value};
+use usher_core::metric::{BUCKETS, Metric, SHORTEST, Value, node, value::Version};
 
 use super::{
-    family::{Counts, State, States, unit},
+    family::{Counts, Gauges, States, key, unit},
     process::Own,
 };
 
@@ -38,16 +38,18 @@ impl Registration {
         counts
     }
 
-    pub(super) fn state<V: Value>(&mut self, metric: &Metric) -> State<V> {
-        let state = State::new(metric);
-        self.served(metric, state.family.clone());
-        state
-    }
-
     pub(super) fn states<T: Value, V: Value>(&mut self, metric: &Metric) -> States<T, V> {
         let states = States::new(metric);
         self.served(metric, states.family.clone());
         states
+    }
+
+    /// Adds a gauge that is always 1, with the version as a label.
+    pub(super) fn build_info(&mut self) {
+        let family = Gauges::default();
+        let key = key(&node::BUILD_INFO, 0);
+        family.get_or_create(&[(key, Version.name())]).set(1);
+        self.served(&node::BUILD_INFO, family);
     }
 
     /// Adds the metrics of the process.
