@@ -1,11 +1,8 @@
 //! Wiring: the event loop and the service thread, each with its own runtime.
 //!
 //! The event loop ([`crate::event_loop`]) runs on the main thread. The service thread exchanges requests with the
-//! kubelet, the API server and clients, and records decisions. They share nothing but channels ([`channels`]) and
-//! counters.
+//! kubelet, the API server and clients, and records decisions. They share nothing but channels and counters.
 
-mod channels;
-mod service_thread;
 mod services;
 
 use std::{
@@ -15,7 +12,10 @@ use std::{
 };
 
 use anyhow::Context;
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{mpsc, watch},
+};
 use usher_client::{crash_point, error_chain::chain, platform, run_dir};
 use usher_core::{
     Event,
@@ -31,7 +31,7 @@ use usher_sys::{
 use self::services::{End, Services};
 use crate::{
     args::{ApiServer, Args, HOLDER, WORKER},
-    event_loop::{Edges, NodeLoop},
+    event_loop::{Channels, Edges, NodeLoop, Requests},
     hold::cni_socket,
     install::{cni, leave},
     kubernetes::{
@@ -42,7 +42,11 @@ use crate::{
     quit::Host,
     serve::connection,
     start,
-    telemetry::{decision_log::Recorder, metrics::Metrics, reporter::Reporter},
+    telemetry::{
+        decision_log::{Record, Recorder},
+        metrics::Metrics,
+        reporter::Reporter,
+    },
 };
 
 /// The process that is in the host's own namespaces.
@@ -51,6 +55,10 @@ const HOST_INIT: Pid = Pid(1);
 /// ([`NET_NS_INIT_INO`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/nsfs.h)). No other has it.
 const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
+/// Namespaces that may wait until they are read.
+const NAMESPACES: usize = 64;
+/// Inputs that may wait for the event loop.
+const INPUTS: usize = 64;
 /// How long the start waits for the features of the kernel, which are probed within milliseconds.
 const KERNEL_PROBE: Duration = Duration::from_millis(500);
 
@@ -74,7 +82,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let recorder = Recorder::open(&args.node.run_dir, reporter.clone());
     let plugin =
         cni::Settings::from_args(&args.cni).context("reading the settings of the CNI plugin")?;
-    let (loop_channels, service_channels, records) = channels::open();
+    let (inputs, received_inputs) = mpsc::channel(INPUTS);
+    let (pods, pod_requests) = mpsc::channel(1);
+    let (namespaces, namespace_requests) = mpsc::channel(NAMESPACES);
+    let (plugin_needed, plugin_wanted) = watch::channel(false);
+    // It has no limit, but stays short: while the service thread is stuck, no pod list arrives, so each known pod has
+    // only a few decisions.
+    let (records, received_records) = mpsc::unbounded_channel();
+    let channels = Channels {
+        inputs: received_inputs,
+        requests: Requests {
+            pods,
+            namespaces,
+            plugin: plugin_needed,
+        },
+        records,
+    };
     let runtime = runtime().context("starting the event loop's runtime")?;
     let (edges, events) = runtime.block_on(edges(args, host, &reporter))?;
     let services = Services {
@@ -85,21 +108,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         // Detected here: the service thread has no permission to read the host's root directory.
         platform: platform::detect(&args.node.kubelet.host_root),
         kubelet,
-        reads: tokio::sync::watch::Sender::new(loaded.config.reads()),
+        reads: watch::Sender::new(loaded.config.reads()),
         config,
-        channels: service_channels,
+        inputs,
+        pod_requests,
+        namespace_requests,
+        plugin_wanted,
         publisher,
         reporter: reporter.clone(),
         recorder: recorder.handle(),
         started: Instant::now(),
     };
-    let event_loop = NodeLoop::new(edges, loop_channels, reporter, loaded);
+    let event_loop = NodeLoop::new(edges, channels, reporter, loaded);
     let end = thread::scope(|scope| {
         let service_thread = thread::Builder::new()
             .name("services".to_owned())
-            .spawn_scoped(scope, move || {
-                service_thread::run(services, recorder, records)
-            })
+            .spawn_scoped(scope, move || serve(services, recorder, received_records))
             .context("starting the service thread")?;
         // Raised after the start of the service thread, which would inherit the priority.
         if let Err(error) = priority::raise() {
@@ -195,6 +219,26 @@ async fn edges(
     };
     let events = features.map(Event::Kernel).into_iter().chain(walked);
     Ok((edges, events.collect()))
+}
+
+/// Runs the services, and records what the event loop decides. Runs on the service thread.
+fn serve(
+    services: Services<'_>,
+    mut recorder: Recorder,
+    mut records: mpsc::UnboundedReceiver<Record>,
+) -> anyhow::Result<End> {
+    privileges::drop_all();
+    let runtime = runtime().context("starting the runtime of the service thread")?;
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = services.serve() => served,
+            () = recorder.run(&mut records) => Ok(End::Stopped),
+        }
+    });
+    // This drops every sender of inputs, so the event loop ends. The recorder still records its last decisions.
+    drop(runtime);
+    recorder.drain(&mut records);
+    served
 }
 
 fn runtime() -> std::io::Result<Runtime> {

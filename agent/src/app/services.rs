@@ -35,17 +35,6 @@ use crate::{
     telemetry::{decision_log::RecorderHandle, reporter::Reporter},
 };
 
-/// The service thread's ends of the channels to the event loop.
-pub(super) struct Channels {
-    pub(super) inputs: mpsc::Sender<Input>,
-    /// Requests for the kubelet's pods. A request names the finished pods that the list must include.
-    pub(super) pod_requests: mpsc::Receiver<BTreeSet<PodUid>>,
-    /// Requests for Namespaces, by name.
-    pub(super) namespace_requests: mpsc::Receiver<String>,
-    /// Whether the Node's mode needs the CNI plugin.
-    pub(super) plugin_wanted: watch::Receiver<bool>,
-}
-
 pub(super) struct Services<'args> {
     pub(super) args: &'args Args,
     pub(super) probes: std::net::TcpListener,
@@ -58,7 +47,13 @@ pub(super) struct Services<'args> {
     /// The fields of pods that the current configuration reads.
     pub(super) reads: watch::Sender<Reads>,
     pub(super) config: ConfigFile,
-    pub(super) channels: Channels,
+    pub(super) inputs: mpsc::Sender<Input>,
+    /// Requests for the kubelet's pods. A request names the finished pods that the list must include.
+    pub(super) pod_requests: mpsc::Receiver<BTreeSet<PodUid>>,
+    /// Requests for Namespaces, by name.
+    pub(super) namespace_requests: mpsc::Receiver<String>,
+    /// Whether the Node's mode needs the CNI plugin.
+    pub(super) plugin_wanted: watch::Receiver<bool>,
     /// None if the agent works without an API server.
     pub(super) publisher: Option<EventPublisher>,
     pub(super) reporter: Reporter,
@@ -86,7 +81,7 @@ impl Services<'_> {
         let (service_thread, pings) = ServiceThread::new();
         let probes = Probes {
             readiness: Arc::clone(&readiness),
-            event_loop: self.channels.inputs.downgrade(),
+            event_loop: self.inputs.downgrade(),
             service_thread,
         };
         let service = Service {
@@ -107,15 +102,16 @@ impl Services<'_> {
         let daemonset = self.own_daemonset(client.clone());
         let plugin = self.installer(&readiness);
         let namespaces = self.namespaces();
-        let Channels {
-            inputs,
-            pod_requests,
-            namespace_requests,
-            ..
-        } = self.channels;
-        let namespaces = namespaces.serve(client, namespace_requests, inputs.clone());
+        let inputs = self.inputs;
+        let namespaces = namespaces.serve(client, self.namespace_requests, inputs.clone());
         let reads = self.reads.subscribe();
-        let pods = list_pods(self.kubelet, reads, pod_requests, inputs.clone(), readiness);
+        let pods = list_pods(
+            self.kubelet,
+            reads,
+            self.pod_requests,
+            inputs.clone(),
+            readiness,
+        );
         let config = self.config.watch(async |config: Arc<Config>| {
             // Before the event loop requests the pod list for the new configuration.
             self.reads.send_replace(config.reads());
@@ -150,7 +146,7 @@ impl Services<'_> {
         let admin = Admin {
             node_name: self.args.node_name.clone(),
             started: self.started,
-            inputs: self.channels.inputs.clone(),
+            inputs: self.inputs.clone(),
             recorder: self.recorder.clone(),
             readiness: Arc::clone(readiness),
             metrics: Arc::clone(&self.reporter.metrics),
@@ -175,7 +171,7 @@ impl Services<'_> {
             client,
             node_name: self.args.node_name.clone(),
             run_dir: self.args.node.run_dir.clone(),
-            inputs: self.channels.inputs.clone(),
+            inputs: self.inputs.clone(),
             reporter: self.reporter.clone(),
             readiness: Arc::clone(readiness),
         });
@@ -238,7 +234,7 @@ impl Services<'_> {
         }
         let is_managed = i64::from(settings.is_some());
         self.reporter.metrics.cni_managed.set(is_managed);
-        let mut wanted = self.channels.plugin_wanted.clone();
+        let mut wanted = self.plugin_wanted.clone();
         let reporter = self.reporter.clone();
         let readiness = Arc::clone(readiness);
         async move {
@@ -266,7 +262,7 @@ impl Services<'_> {
             None
         });
         let input = known.map_or(Input::NodeUnknown, Input::Node);
-        Ok(self.channels.inputs.send(input).await?)
+        Ok(self.inputs.send(input).await?)
     }
 }
 
