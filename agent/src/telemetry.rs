@@ -14,7 +14,13 @@ use std::{io, sync::OnceLock, thread};
 
 use anyhow::Context;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt,
+    reload,
+    util::SubscriberInitExt,
+};
 use usher_sys::process::capability;
 
 pub(crate) use self::log_level::{LogLevel, log_level};
@@ -67,24 +73,20 @@ fn init_with(
     let filter = &args.log;
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("invalid log filter {filter:?} in --log"))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = fmt::layer()
+        .log_internal_errors(true)
         .with_target(false)
+        .with_ansi(false)
         .with_writer(writer);
-    let reload: log_level::Reload = match args.log_format {
-        LogFormat::Text => {
-            let builder = builder.with_ansi(false).with_filter_reloading();
-            let handle = builder.reload_handle();
-            builder.init();
-            Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
-        }
-        LogFormat::Json => {
-            let builder = builder.json().flatten_event(true).with_filter_reloading();
-            let handle = builder.reload_handle();
-            builder.init();
-            Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
-        }
+    let lines = match args.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    log_level::register(&args.log, reload);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .init();
+    log_level::register(&args.log, handle);
     Ok(())
 }

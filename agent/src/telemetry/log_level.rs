@@ -4,12 +4,12 @@
 //! The holder process keeps the filter that it was started with.
 
 use std::{
-    fmt,
+    fmt::Display,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 use usher_client::error_chain::chain;
 use usher_core::admin::{
     Log,
@@ -17,7 +17,7 @@ use usher_core::admin::{
 };
 
 /// Replaces the filter of the subscriber.
-pub(super) type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+type Reload = reload::Handle<EnvFilter, Registry>;
 
 static LOG_LEVEL: OnceLock<LogLevel> = OnceLock::new();
 
@@ -39,6 +39,7 @@ pub(crate) enum Error {
     Filter { filter: String, why: String },
 }
 
+#[derive(Debug)]
 pub(crate) struct LogLevel {
     /// The filter of the start.
     base: String,
@@ -112,12 +113,12 @@ impl LogLevel {
     }
 
     fn reload(&self, filter: &str) -> Result<(), Error> {
-        let failed = |why| Error::Filter {
+        let failed = |why: &dyn Display| Error::Filter {
             filter: filter.to_owned(),
-            why,
+            why: why.to_string(),
         };
-        let parsed = EnvFilter::try_new(filter).map_err(|error| failed(error.to_string()))?;
-        (self.reload)(parsed).map_err(failed)
+        let parsed = EnvFilter::try_new(filter).map_err(|error| failed(&error))?;
+        self.reload.reload(parsed).map_err(|error| failed(&error))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,32 +126,18 @@ impl LogLevel {
     }
 }
 
-impl fmt::Debug for LogLevel {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("LogLevel")
-            .field("base", &self.base)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
-    type Filters = Arc<Mutex<Vec<String>>>;
+    /// The layer, which ends the handle when it is dropped, and the filter.
+    fn log_level() -> (reload::Layer<EnvFilter, Registry>, LogLevel) {
+        let (layer, reload) = reload::Layer::new(EnvFilter::new("info"));
+        (layer, LogLevel::new("info", reload))
+    }
 
-    fn log_level() -> (LogLevel, Filters) {
-        let filters = Filters::default();
-        let reloaded = Arc::clone(&filters);
-        let reload = move |filter: EnvFilter| {
-            reloaded.lock().unwrap().push(filter.to_string());
-            Ok(())
-        };
-        (LogLevel::new("info", Box::new(reload)), filters)
+    fn current(level: &LogLevel) -> String {
+        level.reload.with_current(EnvFilter::to_string).unwrap()
     }
 
     fn wish(directive: &str) -> Wish {
@@ -162,10 +149,11 @@ mod tests {
 
     #[test]
     fn last_change_applies_until_its_own_end() {
-        let (level, filters) = log_level();
+        let (_layer, level) = log_level();
         let now = Instant::now();
         assert_eq!(level.log(now).reverts_in_ms, None);
         let first = level.set(&wish("core=debug"), now).unwrap();
+        assert!(current(&level).contains("usher_core=debug"));
         let second = level.set(&wish("sys=trace"), now).unwrap();
         let log = level.log(now + Duration::from_secs(20));
         assert_eq!(log.filter, "info,usher_sys=trace");
@@ -174,19 +162,18 @@ mod tests {
             !level.reset(Some(first)),
             "the end of the first change does not revert the second"
         );
+        assert!(current(&level).contains("usher_sys=trace"));
         assert!(level.reset(Some(second)));
         assert_eq!(level.log(now).filter, "info");
         assert!(!level.reset(None), "nothing is left to revert");
-        let filters = filters.lock().unwrap().clone();
-        assert_eq!(filters.len(), 3, "{filters:?}");
-        assert_eq!(filters[2], "info");
+        assert_eq!(current(&level), "info");
     }
 
     #[test]
     fn invalid_directive_changes_nothing() {
-        let (level, filters) = log_level();
+        let (_layer, level) = log_level();
         let error = level.set(&wish("core=loud"), Instant::now()).unwrap_err();
         assert!(error.to_string().contains("loud"), "{error}");
-        assert!(filters.lock().unwrap().is_empty());
+        assert_eq!(current(&level), "info");
     }
 }
