@@ -58,11 +58,15 @@ pub enum Mark {
     Directory,
 }
 
-/// The operation that waits for permission.
+/// The observed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// An exec, which waits for permission.
     Exec,
+    /// An open, which waits for permission.
     Open,
+    /// An open, which does not wait.
+    OpenUnheld,
 }
 
 #[derive(Debug)]
@@ -93,6 +97,15 @@ impl Group {
         Self::init(Access::Open)
     }
 
+    /// Opens a group of notifications of opens, which wait for nothing. They are read from [`Self::notifications`].
+    pub(super) fn for_notifications() -> Result<Self, Error> {
+        Self::with(Access::OpenUnheld, false).map_err(failed("fanotify_init"))
+    }
+
+    pub(super) fn notifications(&self) -> Arc<Fanotify> {
+        Arc::clone(&self.fanotify)
+    }
+
     fn init(access: Access) -> Result<Self, Error> {
         let opened = Self::with(access, true).or_else(|errno| match errno {
             Errno::EINVAL => Self::with(access, false),
@@ -102,20 +115,18 @@ impl Group {
     }
 
     fn with(access: Access, has_fd_errors: bool) -> Result<Self, Errno> {
-        let mut flags = InitFlags::FAN_CLASS_CONTENT
-            | InitFlags::FAN_UNLIMITED_QUEUE
-            | InitFlags::FAN_UNLIMITED_MARKS
-            | InitFlags::FAN_NONBLOCK
-            | InitFlags::FAN_CLOEXEC;
+        let mut flags =
+            InitFlags::FAN_UNLIMITED_MARKS | InitFlags::FAN_NONBLOCK | InitFlags::FAN_CLOEXEC;
+        let mut event = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
+        if access != Access::OpenUnheld {
+            flags |= InitFlags::FAN_CLASS_CONTENT | InitFlags::FAN_UNLIMITED_QUEUE;
+            // Without it a pod with a lease on the file would block this process.
+            event |= EventFFlags::O_NONBLOCK;
+        }
         flags.set(
             InitFlags::from_bits_retain(FAN_REPORT_FD_ERROR),
             has_fd_errors,
         );
-        // Without O_NONBLOCK a pod with a lease on the file would block this process.
-        let event = EventFFlags::O_RDONLY
-            | EventFFlags::O_CLOEXEC
-            | EventFFlags::O_LARGEFILE
-            | EventFFlags::O_NONBLOCK;
         Ok(Self {
             fanotify: Arc::new(Fanotify::init(flags, event)?),
             access,
@@ -228,6 +239,7 @@ impl Access {
         match self {
             Self::Exec => MaskFlags::FAN_OPEN_EXEC_PERM,
             Self::Open => MaskFlags::FAN_OPEN_PERM | MaskFlags::FAN_EVENT_ON_CHILD,
+            Self::OpenUnheld => MaskFlags::FAN_OPEN | MaskFlags::FAN_EVENT_ON_CHILD,
         }
     }
 }

@@ -12,16 +12,14 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    path::Path,
-    sync::Arc,
     thread,
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, OFlag},
+    fcntl::OFlag,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::fanotify::{EventFFlags, Fanotify, FanotifyEvent, InitFlags, MarkFlags, MaskFlags},
+    sys::fanotify::{Fanotify, FanotifyEvent},
     unistd::pipe2,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -31,7 +29,7 @@ use usher_core::{
 };
 
 use super::{
-    fanotify::{self, call, failed},
+    fanotify::{self, Group, Mark, call, failed},
     runtime_state,
 };
 use crate::process::capability;
@@ -41,7 +39,7 @@ const PENDING: usize = 1024;
 
 #[derive(Debug)]
 pub struct StopCommands {
-    fanotify: Arc<Fanotify>,
+    group: Group,
     observed: Receiver<Result<ContainerId, fanotify::Error>>,
     /// The thread ends when this end of the pipe is closed.
     _running: OwnedFd,
@@ -50,25 +48,19 @@ pub struct StopCommands {
 impl StopCommands {
     /// Needs `CAP_SYS_ADMIN`.
     pub fn open() -> Result<Self, fanotify::Error> {
-        let flags = InitFlags::FAN_CLASS_NOTIF
-            | InitFlags::FAN_UNLIMITED_MARKS
-            | InitFlags::FAN_NONBLOCK
-            | InitFlags::FAN_CLOEXEC;
-        let event = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
-        let fanotify = Fanotify::init(flags, event).map_err(failed("fanotify_init"))?;
-        let fanotify = Arc::new(fanotify);
+        let group = Group::for_notifications()?;
         let (ended, running) = pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe2"))?;
         let (sender, observed) = channel(PENDING);
-        let read_from = Arc::clone(&fanotify);
+        let notifications = group.notifications();
         thread::Builder::new()
             .name("stop-commands".to_owned())
-            .spawn(move || read(&read_from, &ended, &sender))
+            .spawn(move || read(&notifications, &ended, &sender))
             .map_err(|source| fanotify::Error::Call {
                 call: "pthread_create",
                 source,
             })?;
         Ok(Self {
-            fanotify,
+            group,
             observed,
             _running: running,
         })
@@ -76,24 +68,12 @@ impl StopCommands {
 
     /// Observes the container with this directory of its state.
     pub fn watch(&self, directory: BorrowedFd<'_>) -> Result<(), fanotify::Error> {
-        self.mark(MarkFlags::FAN_MARK_ADD, directory)
-            .map_err(|errno| call("fanotify_mark", errno))
+        self.group.mark(Mark::Directory, directory)
     }
 
     /// Ends that; a directory that is not observed is no error.
     pub fn unwatch(&self, directory: BorrowedFd<'_>) -> Result<(), fanotify::Error> {
-        match self.mark(MarkFlags::FAN_MARK_REMOVE, directory) {
-            Ok(()) | Err(Errno::ENOENT) => Ok(()),
-            Err(errno) => Err(call("fanotify_mark", errno)),
-        }
-    }
-
-    fn mark(&self, flags: MarkFlags, directory: BorrowedFd<'_>) -> Result<(), Errno> {
-        // The call accepts no descriptor that was opened with O_PATH, but a path to one.
-        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let mask = MaskFlags::FAN_OPEN | MaskFlags::FAN_EVENT_ON_CHILD;
-        self.fanotify
-            .mark(flags, mask, AT_FDCWD, Some(Path::new(&path)))
+        self.group.unmark(Mark::Directory, directory)
     }
 
     /// Waits for a command that has probably sent a stop signal to this container. The future may be dropped at any time.
