@@ -1,17 +1,11 @@
 //! Fanotify marks of containers.
 
 use std::{
-    fs::File,
-    io::Read,
     mem,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
 
-use nix::{
-    fcntl::{OFlag, openat},
-    sys::stat::Mode,
-};
 use usher_client::error_chain::chain;
 use usher_core::{
     base::id::{ContainerId, Pid},
@@ -24,9 +18,6 @@ use usher_sys::oci::{
 
 use super::Loop;
 
-/// A pid has fewer digits.
-const PID_DIGITS: u64 = 16;
-
 /// The files of a marked container.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -37,7 +28,7 @@ pub(super) struct Place {
 impl Place {
     /// The container's init process; None before there is one.
     pub(super) fn init(&self) -> Option<Pid> {
-        init_of(self.bundle.as_fd())
+        bundle::init(self.bundle.as_fd())
     }
 }
 
@@ -135,14 +126,4 @@ impl Loop {
             tracing::debug!(error = %chain(&error), "could not remove a mark; the holder allows every exec there");
         }
     }
-}
-
-/// The init process of a container. The runtime writes it into the bundle before the process executes the program.
-fn init_of(bundle: BorrowedFd<'_>) -> Option<Pid> {
-    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = openat(bundle, "init.pid", flags, Mode::empty()).ok()?;
-    let mut text = String::new();
-    let mut file = File::from(file).take(PID_DIGITS);
-    file.read_to_string(&mut text).ok()?;
-    text.trim_end().parse().ok().map(Pid)
 }

@@ -28,8 +28,13 @@ use nix::sys::inotify::WatchDescriptor;
 use tokio::io::unix::AsyncFd;
 use usher_core::base::id::{ContainerId, Pid};
 
-use self::{entry::Entry, mount::Changes};
+use self::{
+    entry::Entry,
+    mount::Changes,
+    observation::{WATCHING, failed},
+};
 pub use self::{
+    file::init,
     mount::root,
     observation::{Error, Observation},
     process::{started, visible, volumes},
@@ -56,7 +61,7 @@ impl Bundles {
     /// Watches from now on. Requires a tokio runtime on the thread. The directory may be absent. Only
     /// [`Self::unstarted`] and [`Self::follow`] report existing bundles.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let watches = Watches::open().map_err(|source| Error::watch(path, source))?;
+        let watches = Watches::open().map_err(failed(WATCHING, path))?;
         let mut bundles = Self {
             path: path.to_owned(),
             watches,
@@ -82,7 +87,7 @@ impl Bundles {
         loop {
             let observations = tokio::select! {
                 events = Watches::next(&self.watches) => {
-                    let events = events.map_err(|source| Error::read(&self.path, source))?;
+                    let events = events.map_err(failed("reading inotify events of", &self.path))?;
                     self.handle_events(&events)?
                 }
                 changed = changed(self.mounts.as_ref()) => {
@@ -106,7 +111,7 @@ impl Bundles {
         let mut observations = Vec::new();
         for id in all {
             let bundle = self.directory(&id);
-            let is_unstarted = bundle.is_ok_and(|bundle| !file::has_init(bundle.as_fd()));
+            let is_unstarted = bundle.is_ok_and(|bundle| init(bundle.as_fd()).is_none());
             if is_unstarted && let Some(entry) = self.entries.get_mut(&id) {
                 entry.request_owner();
                 self.inspect(&id, &mut observations);
@@ -161,7 +166,7 @@ impl Bundles {
 
     /// The first process of a container; None before it exists.
     pub fn init(&self, id: &ContainerId) -> Option<Pid> {
-        file::init(self.directory(id).ok()?.as_fd())
+        init(self.directory(id).ok()?.as_fd())
     }
 }
 

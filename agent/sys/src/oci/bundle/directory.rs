@@ -8,7 +8,12 @@ use nix::{
 };
 use usher_core::base::id::ContainerId;
 
-use super::{Bundles, Error, Observation, entry::Entry, file};
+use super::{
+    Bundles, Error, Observation,
+    entry::Entry,
+    file,
+    observation::{WATCHING, failed},
+};
 use crate::files::directory::Places;
 
 /// Events of the directory.
@@ -79,7 +84,7 @@ impl Bundles {
                     self.places = Some(Places::open(&[&self.path])?);
                 }
                 Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
-                Err(errno) => return Err(Error::watch(&self.path, errno.into())),
+                Err(errno) => return Err(failed(WATCHING, &self.path)(errno.into())),
             }
         }
     }
@@ -120,17 +125,16 @@ impl Bundles {
     }
 
     pub(super) fn list(&self) -> Result<BTreeSet<ContainerId>, Error> {
+        let failed = failed("listing", &self.path);
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             // An event of the directory's removal follows.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            Err(source) => return Err(Error::list(&self.path, source)),
+            Err(error) => return Err(failed(error)),
         };
         let mut all = BTreeSet::new();
         for entry in entries {
-            let name = entry
-                .map_err(|source| Error::list(&self.path, source))?
-                .file_name();
+            let name = entry.map_err(&failed)?.file_name();
             all.extend(name.to_str().and_then(|name| ContainerId::parse(name).ok()));
         }
         Ok(all)

@@ -9,8 +9,8 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, open, openat},
-    sys::stat::{Mode, fstatat},
+    fcntl::{OFlag, open, openat},
+    sys::stat::Mode,
 };
 use usher_core::{
     base::id::Pid,
@@ -47,15 +47,11 @@ pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
     }
 }
 
-/// The first process; None before it exists.
-pub(super) fn init(bundle: BorrowedFd<'_>) -> Option<Pid> {
+/// The first process; None before it exists. The runtime writes it before the process executes the program.
+pub fn init(bundle: BorrowedFd<'_>) -> Option<Pid> {
     let text = read(bundle, INIT, INIT_MAX).ok()??;
     let number = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
     (number > 0).then_some(Pid(number))
-}
-
-pub(super) fn has_init(bundle: BorrowedFd<'_>) -> bool {
-    fstatat(bundle, INIT, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
 }
 
 /// The content of a file; None if it does not exist.

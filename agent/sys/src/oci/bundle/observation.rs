@@ -29,32 +29,25 @@ pub enum Observation {
 /// Bundles cannot be watched any more.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("watching bundles in {path:?}")]
-    Watch { path: PathBuf, source: io::Error },
+    #[error("{operation} {path:?}")]
+    Directory {
+        operation: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     /// A parent of their directory cannot be watched.
     #[error("waiting for the directory of bundles")]
     Place(#[from] directory::Error),
-    #[error("listing {path:?}")]
-    List { path: PathBuf, source: io::Error },
-    #[error("reading inotify events of {path:?}")]
-    Read { path: PathBuf, source: io::Error },
     #[error("watching mounts")]
     Mounts(#[source] io::Error),
 }
 
-impl Error {
-    pub(super) fn watch(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        Self::Watch { path, source }
-    }
+pub(super) const WATCHING: &str = "watching bundles in";
 
-    pub(super) fn list(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        Self::List { path, source }
-    }
-
-    pub(super) fn read(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        Self::Read { path, source }
+pub(super) fn failed(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Directory {
+        operation,
+        path: path.to_owned(),
+        source,
     }
 }
