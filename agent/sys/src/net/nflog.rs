@@ -27,8 +27,7 @@ use crate::{
     pods::readiness,
 };
 
-/// The group of usher's rules.
-pub const GROUP: u16 = 9643;
+pub use usher_core::hold::ruleset::GROUP;
 
 const SUBSYSTEM: u8 = 4;
 const PACKET: u8 = 0;

@@ -25,8 +25,7 @@ use crate::net::{
     netns::{self, Netns},
 };
 
-/// The queue of usher's rules.
-pub const QUEUE: u16 = 9643;
+pub use usher_core::hold::ruleset::GROUP as QUEUE;
 
 /// Maximum number of queued packets; later ones are dropped.
 pub const MOST_PACKETS: u32 = 1024;
