@@ -323,7 +323,7 @@ impl NodeLoop {
                 let events = self.starts.set(&pod, starts);
                 self.follow_up(events);
             }
-            Action::ReleaseStart { key } => self.starts.release(&key),
+            Action::ReleaseStart { key } => self.starts.release(&key.id),
             Action::HoldStops { pod, stops } => {
                 let events = self.starts.set_stops(&pod, stops);
                 self.follow_up(events);

@@ -14,6 +14,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    time::Duration,
 };
 
 use usher_client::error_chain::chain;
@@ -168,9 +169,9 @@ impl Starts {
     }
 
     /// Releases a start whose hold is over, or whose container has ended.
-    pub(crate) fn release(&mut self, key: &ContainerKey) {
-        if self.marked.contains_key(&key.id) {
-            self.send_release(&key.id);
+    pub(crate) fn release(&mut self, id: &ContainerId) {
+        if self.marked.contains_key(id) {
+            self.send_release(id);
         }
     }
 
@@ -205,9 +206,7 @@ impl Starts {
                 Observation::Init(id, pid) => self.has_process(&id, pid),
                 Observation::Removed(id) => {
                     self.created.remove(&id);
-                    if self.marked.contains_key(&id) {
-                        self.send_release(&id);
-                    }
+                    self.release(&id);
                 }
                 Observation::Unreadable(id, reason) => {
                     tracing::warn!(container_id = %id, reason, "could not read a bundle; the start of its container is not held");
@@ -217,12 +216,22 @@ impl Starts {
         events
     }
 
-    /// The bundle of a container without a process, and its start if that is to be held.
-    fn wanted_start(&self, id: &ContainerId) -> Option<(&Bundle, &Start)> {
+    /// A container without a process whose start is to be held, and the limit of the hold.
+    fn wanted_start(&self, id: &ContainerId) -> Option<(Marked, Duration)> {
         let bundle = self.created.get(id)?;
         let name = bundle.container.as_deref()?;
         let mut starts = self.wanted.get(&bundle.pod)?.iter();
-        Some((bundle, starts.find(|start| start.container == name)?))
+        let start = starts.find(|start| start.container == name)?;
+        let container = Marked {
+            key: ContainerKey {
+                pod: bundle.pod.clone(),
+                id: id.clone(),
+            },
+            name: name.to_owned(),
+            init: None,
+            is_held: false,
+        };
+        Some((container, start.limit))
     }
 
     /// Follows the bundle of a container whose start is to be held.
@@ -240,19 +249,10 @@ impl Starts {
 
     /// Orders the mark of a container whose root file system is mounted. No program has run in it yet.
     fn mark(&mut self, id: &ContainerId) -> Option<Event> {
-        let (bundle, start) = self.wanted_start(id)?;
-        let marked = Marked {
-            key: ContainerKey {
-                pod: bundle.pod.clone(),
-                id: id.clone(),
-            },
-            name: start.container.clone(),
-            init: None,
-            is_held: false,
-        };
+        let (marked, limit) = self.wanted_start(id)?;
         let order = Order::Mark {
             container: id.clone(),
-            limit: start.limit,
+            limit,
         };
         let bundles = self.bundles.as_ref()?;
         let descriptors = bundles
@@ -272,15 +272,8 @@ impl Starts {
     }
 
     fn unable(&self, id: &ContainerId, reason: String) -> Option<Event> {
-        let (bundle, start) = self.wanted_start(id)?;
-        Some(Event::Start {
-            key: ContainerKey {
-                pod: bundle.pod.clone(),
-                id: id.clone(),
-            },
-            name: start.container.clone(),
-            result: StartResult::Unable(reason),
-        })
+        let (container, _limit) = self.wanted_start(id)?;
+        Some(container.event(StartResult::Unable(reason)))
     }
 
     /// Reads a container's volumes, which may contain its program. They exist from its first process on.

@@ -5,14 +5,9 @@
 
 mod observed;
 
-use std::{
-    collections::HashMap,
-    os::fd::AsFd,
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use std::{collections::HashMap, os::fd::AsFd, path::PathBuf, time::Duration};
 
-use usher_client::error_chain::chain;
+use usher_client::{error_chain::chain, wall_clock};
 use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, PodUid},
@@ -171,8 +166,7 @@ impl Stops {
     pub(super) fn reported(&mut self, holder: &mut HolderProcess, news: News) -> Vec<Event> {
         let event = match news {
             News::StopHeld { container } => {
-                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                let at = at.unwrap_or_default();
+                let at = wall_clock::since_epoch();
                 self.event(&container, StopResult::Held { at })
             }
             News::StopUnable { container, reason } => {
@@ -207,14 +201,18 @@ impl Stops {
 
     fn event(&self, id: &ContainerId, result: StopResult) -> Option<Event> {
         let armed = self.armed.get(id)?;
-        Some(Event::Stop {
-            key: ContainerKey {
-                pod: armed.pod.clone(),
-                id: id.clone(),
-            },
-            name: armed.name.clone(),
-            result,
-        })
+        Some(stop_event(&armed.pod, id, &armed.name, result))
+    }
+}
+
+fn stop_event(pod: &PodUid, id: &ContainerId, name: &str, result: StopResult) -> Event {
+    Event::Stop {
+        key: ContainerKey {
+            pod: pod.clone(),
+            id: id.clone(),
+        },
+        name: name.to_owned(),
+        result,
     }
 }
 

@@ -40,6 +40,7 @@ use super::lanes::Lane;
 
 /// More copies in one read than a waiting app sends.
 const FLOOD: usize = 512;
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]
@@ -84,7 +85,7 @@ pub(super) struct Gate {
     count_only: bool,
     released: ConnectionCount,
     /// Whether the kernel released a port at its timeout.
-    timed_out: bool,
+    pub(super) timed_out: bool,
     /// Connections that were no longer waiting after a timeout.
     expired: ConnectionCount,
     /// Copies that were not injected for lack of time.
@@ -239,11 +240,6 @@ impl Gate {
             count_only: self.count_only,
             queries: self.queue.is_some(),
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_timed_out(&self) -> bool {
-        self.timed_out
     }
 
     fn now(&self) -> Timestamp {

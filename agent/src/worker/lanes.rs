@@ -44,7 +44,7 @@ pub(super) struct Lanes {
 /// The jobs of one namespace.
 #[derive(Debug)]
 pub(super) struct Lane {
-    netns: NetnsId,
+    pub(super) netns: NetnsId,
     requests: Arc<Semaphore>,
     changes: Arc<Semaphore>,
     pub(super) rules: Cache,
@@ -156,11 +156,7 @@ impl Lanes {
         }
     }
 
-    pub(super) async fn trouble(&self, lane: &Lane, trouble: Trouble) {
-        self.report_trouble(lane.netns, trouble).await;
-    }
-
-    async fn report_trouble(&self, netns: NetnsId, trouble: Trouble) {
+    pub(super) async fn report_trouble(&self, netns: NetnsId, trouble: Trouble) {
         tracing::warn!(%netns, %trouble, "left a network namespace alone");
         self.replies.send(Reply::Troubled { netns, trouble }).await;
     }

@@ -146,7 +146,7 @@ impl Target {
         match request.await.ok().flatten() {
             Some(Ok(is_ready)) => is_ready,
             Some(Err(trouble)) => {
-                self.lanes.trouble(&self.lane, trouble).await;
+                self.lanes.report_trouble(self.lane.netns, trouble).await;
                 // The agent ends the hold.
                 std::future::pending().await
             }

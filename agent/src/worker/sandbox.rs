@@ -234,7 +234,7 @@ impl Sandbox {
     async fn report_trouble(&mut self) {
         if self.is_costly && !mem::replace(&mut self.is_reported, true) {
             let Target { lane, lanes, .. } = &self.place;
-            lanes.trouble(lane, Trouble::CostlyRules).await;
+            lanes.report_trouble(lane.netns, Trouble::CostlyRules).await;
         }
     }
 

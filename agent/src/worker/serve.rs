@@ -231,7 +231,7 @@ impl Server {
             let done = match lanes.run(&lane, Kind::Request, limit, checked).await {
                 Some(Ok(done)) => Some(done),
                 // The agent fails all jobs of the namespace after this reply.
-                Some(Err(trouble)) => return lanes.trouble(&lane, trouble).await,
+                Some(Err(trouble)) => return lanes.report_trouble(lane.netns, trouble).await,
                 None => None,
             };
             if let Some(reply) = reply(done) {

@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 use usher_client::error_chain::chain;
 use usher_core::{
     Event,
-    base::id::{ContainerId, ContainerKey, PodUid},
+    base::id::{ContainerId, PodUid},
     linger::{Stop, StopResult},
 };
 use usher_sys::oci::{runtime_state, stop_commands::StopCommands};
 
-use super::Stops;
+use super::{Stops, stop_event};
 
 /// A container with a stop signal that is reported and does not wait.
 #[derive(Debug)]
@@ -58,14 +58,8 @@ impl Stops {
                 }
                 Err(reason) => {
                     tracing::debug!(container_id = %stop.id, reason, "could not observe the stop signal of a container");
-                    events.push(Event::Stop {
-                        key: ContainerKey {
-                            pod: pod.clone(),
-                            id: stop.id,
-                        },
-                        name: stop.container,
-                        result: StopResult::Unsupported(reason),
-                    });
+                    let result = StopResult::Unsupported(reason);
+                    events.push(stop_event(pod, &stop.id, &stop.container, result));
                 }
             }
         }
@@ -92,14 +86,8 @@ impl Stops {
         match commands.next().await {
             Ok(id) => {
                 let container = self.observed.get(&id);
-                let event = container.map(|Observed { pod, name }| Event::Stop {
-                    key: ContainerKey {
-                        pod: pod.clone(),
-                        id: id.clone(),
-                    },
-                    name: name.clone(),
-                    result: StopResult::Observed,
-                });
+                let event = container
+                    .map(|Observed { pod, name }| stop_event(pod, &id, name, StopResult::Observed));
                 event.into_iter().collect()
             }
             Err(error) => {
