@@ -14,15 +14,16 @@
 mod cgroup;
 mod descriptor;
 
-use std::{collections::HashSet, io, path::Path};
+use std::{collections::HashSet, io};
 
 use usher_core::{
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
     node::socket::Process,
 };
 
+pub use self::cgroup::members;
 use self::descriptor::Look;
-use crate::pods::{cgroup::Error, proc::ProcRoot};
+use crate::pods::proc::ProcRoot;
 
 const MOST_DESCRIPTORS: usize = 1 << 20;
 /// Maximum number of pairs of a socket and a process.
@@ -37,15 +38,6 @@ pub struct Member {
     pub pids: Vec<Pid>,
     /// Inode numbers of these cgroups; empty on cgroup v1.
     pub cgroups: Vec<u64>,
-}
-
-/// Lists the containers of a pod and their processes. `cgroup_root` is the directory that contains `kubepods`
-/// ([`locate`](crate::pods::cgroup::locate)). Empty if the pod has no cgroup.
-///
-/// # Errors
-/// [`Error`], when the tree cannot be listed.
-pub fn members(cgroup_root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
-    cgroup::members(cgroup_root, pod)
 }
 
 /// Sockets and their owners.

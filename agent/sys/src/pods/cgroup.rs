@@ -33,6 +33,7 @@ use tokio::{
 };
 use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 
+pub(crate) use self::locate::V2_MARK;
 pub use self::{
     change::{Change, Error},
     locate::locate,

@@ -5,16 +5,15 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 use usher_core::base::id::{Pid, PodUid};
 
 use super::Member;
-use crate::pods::cgroup::{Error, walk};
+use crate::pods::cgroup::{Error, V2_MARK, walk};
 
 /// Maximum number of a container's cgroups, and their maximum depth. A container can create nested cgroups.
 const MOST: usize = 1024;
 const DEEPEST: usize = 16;
 
-/// A file that every v2 cgroup has, and no v1 cgroup.
-const V2_MARK: &str = "cgroup.controllers";
-
-pub(super) fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
+/// Lists the containers of a pod and their processes. `root` is the directory that contains `kubepods`
+/// ([`locate`](crate::pods::cgroup::locate)). Empty if the pod has no cgroup.
+pub fn members(root: &Path, pod: &PodUid) -> Result<Vec<Member>, Error> {
     let found = walk(root)?.into_iter().filter(|found| found.uid == *pod);
     let members = found.flat_map(|found| found.containers).map(|(id, path)| {
         let mut member = Member {

@@ -8,7 +8,7 @@ use std::{
 use usher_core::node::cgroup;
 
 /// A file that every v2 cgroup has, and no v1 cgroup.
-const V2_MARK: &str = "cgroup.controllers";
+pub(crate) const V2_MARK: &str = "cgroup.controllers";
 
 /// Hierarchies to search on cgroup v1 and hybrid. The kubelet and every runtime create their directories in all
 /// hierarchies that they manage, and these are managed on every node. The v2 hierarchy of a hybrid machine comes last,
@@ -17,9 +17,6 @@ const HIERARCHIES: [&str; 5] = ["pids", "memory", "cpu,cpuacct", "systemd", "uni
 
 /// The directory that contains `kubepods`: `path` itself, or one of the hierarchies below it if it is the mount point
 /// of cgroup v1 (`/sys/fs/cgroup`).
-///
-/// # Errors
-/// If it is neither.
 pub fn locate(path: &Path) -> io::Result<PathBuf> {
     if path.join(V2_MARK).exists() || has_kubepods(path) {
         return Ok(path.to_owned());
