@@ -11,7 +11,7 @@
 
 mod route;
 
-use std::{cell::Cell, io, net::IpAddr, ops::ControlFlow};
+use std::{io, net::IpAddr};
 
 use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator, Parseable, ParseableParametrized};
 use netlink_packet_route::{
@@ -22,10 +22,7 @@ use netlink_packet_route::{
 use usher_core::node::network::{Interface, InterfaceState, Network, Prefix, Route};
 
 use crate::net::{
-    netlink::{
-        Protocol, Socket,
-        message::{self, Verdict},
-    },
+    netlink::{Protocol, Socket, message},
     netns::{self, Netns},
 };
 
@@ -68,7 +65,6 @@ struct List<T> {
 #[derive(Debug)]
 pub struct Links {
     socket: Socket,
-    sequence: Cell<u32>,
 }
 
 impl Links {
@@ -76,7 +72,6 @@ impl Links {
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         Ok(Self {
             socket: netns.netlink(Protocol::Route)?,
-            sequence: Cell::new(0),
         })
     }
 
@@ -148,39 +143,23 @@ impl Links {
         request: u16,
         decode: impl Fn(&[u8]) -> Option<Option<T>>,
     ) -> io::Result<List<T>> {
-        let sequence = self.sequence.get().wrapping_add(1);
-        self.sequence.set(sequence);
-        let mut bytes = Vec::new();
-        message::put(&mut bytes, request, message::DUMP, sequence, |body| {
-            body.resize(body.len() + FIXED, 0);
-        });
         let mut list = List {
             items: Vec::new(),
             is_complete: true,
         };
-        let verdict = self.socket.request(&bytes, |message| {
-            if message.sequence != sequence {
-                return ControlFlow::Continue(());
-            }
-            list.is_complete &= message.flags & message::INTERRUPTED == 0;
-            if let Some(verdict) = message.verdict() {
-                return ControlFlow::Break(verdict);
-            }
-            // Reads the dump to its end, even beyond the limit: the kernel makes one dump at a time for a socket.
-            match decode(message.body) {
-                Some(object) if message.kind + OBJECT == request => match object {
-                    Some(object) if list.items.len() < LIMIT => list.items.push(object),
-                    Some(_beyond) => list.is_complete = false,
-                    None => {}
-                },
-                _ => list.is_complete = false,
-            }
-            ControlFlow::Continue(())
-        })?;
-        match verdict {
-            Verdict::Done => Ok(list),
-            Verdict::Rejected { errno, .. } => Err(errno.into()),
-        }
+        // Reads the dump to its end, even beyond the limit: the kernel makes one dump at a time for a socket.
+        let flags =
+            self.socket
+                .dump(request, &[0; FIXED], |message| match decode(message.body) {
+                    Some(object) if message.kind + OBJECT == request => match object {
+                        Some(object) if list.items.len() < LIMIT => list.items.push(object),
+                        Some(_beyond) => list.is_complete = false,
+                        None => {}
+                    },
+                    _ => list.is_complete = false,
+                })?;
+        list.is_complete &= flags & message::INTERRUPTED == 0;
+        Ok(list)
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
     io::{self, IoSliceMut},
     ops::ControlFlow,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use nix::{
@@ -28,7 +29,7 @@ use nix::{
     },
 };
 
-use self::message::Message;
+use self::message::{Message, Verdict};
 use crate::{pods::readiness::KeepsItsDescriptor, process::pool::Pool};
 
 /// Timeout of a reply in milliseconds. The kernel replies before the request's system call returns, so the limit is
@@ -102,6 +103,8 @@ pub enum Protocol {
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
+    /// The sequence number of the next request of [`Self::exchange`].
+    sequence: AtomicU32,
 }
 
 impl Socket {
@@ -120,7 +123,8 @@ impl Socket {
         setsockopt(&fd, ExtendedAck, &true)?;
         setsockopt(&fd, CapAck, &true)?;
         connect(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Self { fd })
+        let sequence = AtomicU32::new(1);
+        Ok(Self { fd, sequence })
     }
 
     /// Sets the size of the receive buffer for unrequested messages, also beyond `net.core.rmem_max`. The kernel
@@ -196,6 +200,55 @@ impl Socket {
         let answer = self.answer(&mut buffer, &mut take);
         BUFFERS.put_back(buffer);
         answer
+    }
+
+    /// Sends a request with this body, and passes each message of its reply to `take`, until it breaks.
+    ///
+    /// # Errors
+    /// Those of [`Socket::request`].
+    pub(crate) fn exchange<T>(
+        &self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        mut take: impl FnMut(Message<'_>) -> ControlFlow<T>,
+    ) -> io::Result<T> {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let mut request = Vec::new();
+        message::put(&mut request, kind, flags, sequence, |out| {
+            out.extend_from_slice(body);
+        });
+        self.request(&request, |message| match message.sequence == sequence {
+            true => take(message),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Requests a list, and passes each object to `take`. Returns the flags of all messages together.
+    ///
+    /// # Errors
+    /// Those of [`Socket::request`], and the errno with which the kernel rejects the request.
+    pub(crate) fn dump(
+        &self,
+        kind: u16,
+        body: &[u8],
+        mut take: impl FnMut(Message<'_>),
+    ) -> io::Result<u16> {
+        let mut flags = 0;
+        let verdict = self.exchange(kind, message::DUMP, body, |message| {
+            flags |= message.flags;
+            match message.verdict() {
+                Some(verdict) => ControlFlow::Break(verdict),
+                None => {
+                    take(message);
+                    ControlFlow::Continue(())
+                }
+            }
+        })?;
+        match verdict {
+            Verdict::Done => Ok(flags),
+            Verdict::Rejected { errno, .. } => Err(errno.into()),
+        }
     }
 
     fn answer<T>(

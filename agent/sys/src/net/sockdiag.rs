@@ -27,13 +27,12 @@ pub use self::{
 use crate::net::{
     netlink::{
         Protocol, Socket,
-        message::{self, Message, Verdict},
+        message::{Message, Verdict},
     },
     netns::{self, Netns},
 };
 
 const BY_FAMILY: u16 = 20;
-const TCP: u8 = libc::IPPROTO_TCP as u8;
 
 const SYN_SENT: u8 = 2;
 const LISTEN: u8 = 10;
@@ -81,7 +80,6 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Sockets {
     socket: Socket,
-    sequence: u32,
 }
 
 impl Sockets {
@@ -89,7 +87,6 @@ impl Sockets {
     pub fn open(netns: &Netns) -> Result<Self, Error> {
         Ok(Self {
             socket: netns.netlink(Protocol::SockDiag)?,
-            sequence: 0,
         })
     }
 
@@ -127,99 +124,103 @@ impl Sockets {
     /// Whether the kernel has the modules. Dumps the TCP sockets in none of the states, which distinguishes "no
     /// sockets" from "no module".
     pub fn is_supported(&mut self) -> Result<bool, Error> {
-        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-        let connection = Connection {
-            source: any,
-            destination: any,
-        };
-        let reply = self.query(message::DUMP, 0, connection, 0);
-        match reply.map_err(Error::Support)? {
-            Answer::Verdict(Verdict::Done) | Answer::State(_) => Ok(true),
-            Answer::Verdict(Verdict::Rejected { errno, .. }) => match errno {
-                Errno::ENOENT => Ok(false),
-                _ => Err(Error::Support(errno.into())),
-            },
+        let query = Query::for_all(Ipv4Addr::UNSPECIFIED.into(), socket::Protocol::Tcp, 0);
+        match self.socket.dump(BY_FAMILY, &query.encode(), |_socket| {}) {
+            Ok(_flags) => Ok(true),
+            Err(error) if is(&error, Errno::ENOENT) => Ok(false),
+            Err(error) => Err(Error::Support(error)),
         }
     }
 
     fn look_up(&mut self, connection: Connection, interface: u32) -> io::Result<Option<State>> {
-        match self.query(0, u32::MAX, connection, interface)? {
-            Answer::State(state) => Ok(Some(state)),
-            Answer::Verdict(Verdict::Rejected {
-                errno: Errno::ENOENT,
-                ..
-            }) => Ok(None),
-            Answer::Verdict(Verdict::Rejected { errno, .. }) => Err(errno.into()),
-            Answer::Verdict(Verdict::Done) => Err(io::ErrorKind::InvalidData.into()),
+        let query = Query {
+            protocol: socket::Protocol::Tcp,
+            extensions: 0,
+            states: u32::MAX,
+            connection,
+            interface,
+        };
+        match self.socket.exchange(BY_FAMILY, 0, &query.encode(), state)? {
+            Err(error) if is(&error, Errno::ENOENT) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
+/// A query for sockets.
+#[derive(Debug, Clone, Copy)]
+struct Query {
+    protocol: socket::Protocol,
+    /// A bit for each requested attribute.
+    extensions: u8,
+    /// A bit for each state.
+    states: u32,
+    connection: Connection,
+    /// The index of an interface; 0 for any.
+    interface: u32,
+}
+
+impl Query {
+    /// A query for all sockets of the family of `unspecified`, for a dump.
+    fn for_all(unspecified: IpAddr, protocol: socket::Protocol, states: u32) -> Self {
+        let any = SocketAddr::new(unspecified, 0);
+        Self {
+            protocol,
+            extensions: 0,
+            states,
+            connection: Connection {
+                source: any,
+                destination: any,
+            },
+            interface: 0,
         }
     }
 
-    fn query(
-        &mut self,
-        flags: u16,
-        states: u32,
-        connection: Connection,
-        interface: u32,
-    ) -> io::Result<Answer> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
-        let mut request = Vec::with_capacity(72);
-        message::put(&mut request, BY_FAMILY, flags, sequence, |body| {
-            put_request(body, states, connection, interface);
-        });
-        self.socket.request(&request, |message| {
-            let answer = match message.verdict() {
-                _ if message.sequence != sequence => None,
-                Some(verdict) => Some(Answer::Verdict(verdict)),
-                None => state(message).map(Answer::State),
-            };
-            answer.map_or(ControlFlow::Continue(()), ControlFlow::Break)
-        })
-    }
-}
-
-enum Answer {
-    State(State),
-    Verdict(Verdict),
-}
-
-/// `struct inet_diag_req_v2`
-/// ([inet_diag.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
-fn put_request(body: &mut Vec<u8>, states: u32, connection: Connection, interface: u32) {
-    let Connection {
-        source,
-        destination,
-    } = connection;
-    let family = match source {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    };
-    // No extensions, and a byte of padding.
-    body.extend_from_slice(&[family as u8, TCP, 0, 0]);
-    body.extend_from_slice(&states.to_ne_bytes());
-    body.extend_from_slice(&source.port().to_be_bytes());
-    body.extend_from_slice(&destination.port().to_be_bytes());
-    for address in [source, destination] {
-        let start = body.len();
-        match address.ip() {
-            IpAddr::V4(address) => body.extend_from_slice(&address.octets()),
-            IpAddr::V6(address) => body.extend_from_slice(&address.octets()),
+    /// A `struct inet_diag_req_v2`
+    /// ([inet_diag.h](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/inet_diag.h)).
+    fn encode(self) -> Vec<u8> {
+        let Connection {
+            source,
+            destination,
+        } = self.connection;
+        let family = match source {
+            SocketAddr::V4(_) => libc::AF_INET,
+            SocketAddr::V6(_) => libc::AF_INET6,
+        };
+        let protocol = match self.protocol {
+            socket::Protocol::Tcp => libc::IPPROTO_TCP,
+            socket::Protocol::Udp => libc::IPPROTO_UDP,
+        };
+        // The last byte is padding.
+        let mut body = vec![family as u8, protocol as u8, self.extensions, 0];
+        body.extend_from_slice(&self.states.to_ne_bytes());
+        body.extend_from_slice(&source.port().to_be_bytes());
+        body.extend_from_slice(&destination.port().to_be_bytes());
+        for address in [source, destination] {
+            let start = body.len();
+            match address.ip() {
+                IpAddr::V4(address) => body.extend_from_slice(&address.octets()),
+                IpAddr::V6(address) => body.extend_from_slice(&address.octets()),
+            }
+            body.resize(start + 16, 0);
         }
-        body.resize(start + 16, 0);
+        body.extend_from_slice(&self.interface.to_ne_bytes());
+        // Without a cookie, any socket of this connection matches.
+        body.extend_from_slice(&[0xff; 8]);
+        body
     }
-    body.extend_from_slice(&interface.to_ne_bytes());
-    // Without a cookie, any socket of this connection matches.
-    body.extend_from_slice(&[0xff; 8]);
 }
 
-/// The state in a `struct inet_diag_msg`.
-fn state(message: Message<'_>) -> Option<State> {
-    match (message.kind, message.body) {
-        (BY_FAMILY, [_family, SYN_SENT, ..]) => Some(State::SynSent),
-        (BY_FAMILY, [_family, LISTEN, ..]) => Some(State::Listens),
-        (BY_FAMILY, [_family, _, ..]) => Some(State::Other),
-        _ => None,
-    }
+/// The state in a `struct inet_diag_msg`, or the verdict on the query.
+fn state(message: Message<'_>) -> ControlFlow<io::Result<State>> {
+    ControlFlow::Break(match (message.verdict(), message.kind, message.body) {
+        (Some(Verdict::Rejected { errno, .. }), ..) => Err(errno.into()),
+        (Some(Verdict::Done), ..) => Err(io::ErrorKind::InvalidData.into()),
+        (None, BY_FAMILY, [_family, SYN_SENT, ..]) => Ok(State::SynSent),
+        (None, BY_FAMILY, [_family, LISTEN, ..]) => Ok(State::Listens),
+        (None, BY_FAMILY, [_family, _, ..]) => Ok(State::Other),
+        _ => return ControlFlow::Continue(()),
+    })
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {

@@ -9,25 +9,16 @@
 //! reports. Since Linux 5.8 the list includes the cgroup of a socket (`CONFIG_SOCK_CGROUP_DATA`).
 
 use std::{
-    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    ops::ControlFlow,
     time::Duration,
 };
 
 use nix::errno::Errno;
 use usher_core::node::socket::{Protocol, Socket, State, Timer, TimerKind};
 
-use super::{BY_FAMILY, Error, Sockets, TCP};
-use crate::net::netlink::{
-    attribute::attributes,
-    message::{self, Message, Verdict},
-};
+use super::{BY_FAMILY, Error, Query, Sockets, is};
+use crate::net::netlink::{attribute::attributes, message};
 
-const UDP: u8 = libc::IPPROTO_UDP as u8;
-
-/// Length of `struct inet_diag_req_v2`.
-const REQUEST: usize = 56;
 /// Length of `struct inet_diag_msg`, which attributes follow.
 const FIXED: usize = 72;
 
@@ -63,16 +54,6 @@ pub struct Wanted {
     pub protocols: Vec<Protocol>,
     /// Whether to include round trip times, retransmissions and drops. The reply is then four times as long.
     pub detail: bool,
-}
-
-/// One dump.
-#[derive(Debug, Clone, Copy)]
-struct Query {
-    family: u8,
-    protocol: Protocol,
-    detail: bool,
-    /// A bit for each state.
-    states: u32,
 }
 
 /// Completeness of a list.
@@ -117,25 +98,27 @@ impl Sockets {
         states: u32,
         mut take: impl FnMut(Socket),
     ) -> Result<Dumped, Error> {
+        let bit = |attribute: u16| 1_u8 << (attribute - 1);
+        let extensions = match wanted.detail {
+            true => bit(INFO) | bit(MEMORY),
+            false => 0,
+        };
         let mut dumped = Dumped::default();
         for protocol in &wanted.protocols {
-            for family in [libc::AF_INET, libc::AF_INET6] {
+            for unspecified in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
                 let query = Query {
-                    family: family as u8,
-                    protocol: *protocol,
-                    detail: wanted.detail,
-                    states,
+                    extensions,
+                    ..Query::for_all(unspecified, *protocol, states)
                 };
-                let listed = self.list(query, |message| {
-                    dumped.torn |= message.flags & message::INTERRUPTED != 0;
+                let listed = self.socket.dump(BY_FAMILY, &query.encode(), |message| {
                     match (message.kind, decode(message.body, *protocol)) {
                         (BY_FAMILY, Some(socket)) => take(socket),
                         _ => dumped.unreadable += 1,
                     }
                 });
                 match listed {
-                    Ok(end) => dumped.torn |= end & message::INTERRUPTED != 0,
-                    Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => {
+                    Ok(flags) => dumped.torn |= flags & message::INTERRUPTED != 0,
+                    Err(error) if is(&error, Errno::ENOENT) => {
                         dumped.absent.push(*protocol);
                         break;
                     }
@@ -148,51 +131,6 @@ impl Sockets {
         }
         Ok(dumped)
     }
-
-    /// Sends a query. Returns the flags of the last message of the list.
-    fn list(&mut self, query: Query, mut take: impl FnMut(Message<'_>)) -> io::Result<u16> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
-        let mut request = Vec::with_capacity(72);
-        message::put(&mut request, BY_FAMILY, message::DUMP, sequence, |body| {
-            put_request(body, query);
-        });
-        let verdict = self.socket.request(&request, |message| {
-            if message.sequence != sequence {
-                return ControlFlow::Continue(());
-            }
-            match message.verdict() {
-                Some(verdict) => ControlFlow::Break((verdict, message.flags)),
-                None => {
-                    take(message);
-                    ControlFlow::Continue(())
-                }
-            }
-        })?;
-        match verdict {
-            (Verdict::Done, flags) => Ok(flags),
-            (Verdict::Rejected { errno, .. }, _flags) => Err(errno.into()),
-        }
-    }
-}
-
-/// `struct inet_diag_req_v2` for any socket.
-fn put_request(body: &mut Vec<u8>, query: Query) {
-    let bit = |attribute: u16| 1_u8 << (attribute - 1);
-    let extensions = if query.detail {
-        bit(INFO) | bit(MEMORY)
-    } else {
-        0
-    };
-    let protocol = match query.protocol {
-        Protocol::Tcp => TCP,
-        Protocol::Udp => UDP,
-    };
-    let start = body.len();
-    body.extend_from_slice(&[query.family, protocol, extensions, 0]);
-    body.extend_from_slice(&query.states.to_ne_bytes());
-    // Ports, addresses, interface and cookie are ignored in a dump.
-    body.resize(start + REQUEST, 0);
 }
 
 /// Decodes a `struct inet_diag_msg` and its attributes; None for other bytes.
