@@ -38,7 +38,7 @@ use crate::{
     net::netns::{self, Netns},
     pods::{
         pidfd::Pidfd,
-        proc::{self, ProcRoot},
+        proc::ProcRoot,
         reads::{Length, Reads},
     },
 };
@@ -297,12 +297,5 @@ impl Container {
     /// The processes of the container; None if its cgroup has been removed.
     fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
         member::processes(&self.cgroup)
-    }
-
-    fn unreadable(&self, source: proc::Error) -> Error {
-        Error::Proc {
-            id: self.key.id.clone(),
-            source,
-        }
     }
 }

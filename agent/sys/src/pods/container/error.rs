@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use usher_core::metric::value::DiscoveryOperation;
+use usher_core::{base::id::ContainerId, metric::value::DiscoveryOperation};
 
 use crate::{
     net::netns,
@@ -17,26 +17,30 @@ pub enum Error {
     /// The files of its processes in `/proc` cannot be read.
     #[error("reading the processes of container {id}")]
     Proc {
-        id: usher_core::base::id::ContainerId,
+        id: ContainerId,
         source: proc::Error,
     },
     #[error("starting a thread that reads the processes of container {id}")]
-    Thread {
-        id: usher_core::base::id::ContainerId,
-        source: io::Error,
-    },
+    Thread { id: ContainerId, source: io::Error },
     #[error("opening the init process of container {id}")]
     Pidfd {
-        id: usher_core::base::id::ContainerId,
+        id: ContainerId,
         source: pidfd::Error,
     },
     #[error("opening the network namespace of container {id}")]
     Netns {
-        id: usher_core::base::id::ContainerId,
+        id: ContainerId,
         source: netns::Error,
     },
     #[error("container {0} had no process of its own within the time limit of a start")]
-    NoProcess(usher_core::base::id::ContainerId),
+    NoProcess(ContainerId),
+}
+
+pub(super) fn unreadable(id: &ContainerId) -> impl Fn(proc::Error) -> Error + Copy {
+    move |source| Error::Proc {
+        id: id.clone(),
+        source,
+    }
 }
 
 impl Error {

@@ -8,7 +8,7 @@ use usher_core::{
     node::init_process::{self, Candidate},
 };
 
-use super::{Container, Error, mounts::Mounts, pace::Looks};
+use super::{Container, Error, error::unreadable, member, mounts::Mounts, pace::Looks};
 use crate::pods::{pidfd::Pidfd, reads::Length};
 
 /// How long a container's cgroup may be empty.
@@ -86,26 +86,19 @@ impl Container {
             && let Some(pid) = pids.pop()
         {
             let candidate = self.proc.candidate(pid);
-            candidates.extend(candidate.map_err(|source| self.unreadable(source))?);
+            candidates.extend(candidate.map_err(unreadable(&self.key.id))?);
         }
         Ok((candidates, pids))
     }
 
     /// Opens a process; None if it is no longer in the container.
     fn open(&self, pid: Pid) -> Result<Option<Pidfd>, Error> {
-        let pidfd = match Pidfd::open(pid) {
-            Ok(pidfd) => pidfd,
-            Err(gone) if gone.is_gone() => return Ok(None),
-            Err(source) => {
-                return Err(Error::Pidfd {
-                    id: self.key.id.clone(),
-                    source,
-                });
-            }
+        let Some(pidfd) = member::open(pid, &self.key.id)? else {
+            return Ok(None);
         };
         // Checked after the open, before which the pid may have been reused.
         let ours = self.proc.is_in(pid, &self.key);
-        let ours = ours.map_err(|source| self.unreadable(source))?;
+        let ours = ours.map_err(unreadable(&self.key.id))?;
         // If the agent has its own cgroup namespace, the cgroup paths of its own pod are relative to it. `cgroup.procs`
         // is not affected, but lacks a process that has just exited.
         let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));

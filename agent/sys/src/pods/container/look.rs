@@ -7,8 +7,8 @@ use usher_core::{
     node::{init_process, mountinfo},
 };
 
-use super::{Error, member};
-use crate::pods::proc::{self, ProcRoot};
+use super::{Error, error::unreadable, member};
+use crate::pods::proc::ProcRoot;
 
 /// State of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,10 +22,7 @@ pub struct Look {
 
 /// Reads a container. In a starting container, the init process may still be one of the runtime's.
 pub fn look(proc: &ProcRoot, key: &ContainerKey, cgroup: &Path) -> Result<Look, Error> {
-    let unreadable = |source: proc::Error| Error::Proc {
-        id: key.id.clone(),
-        source,
-    };
+    let unreadable = unreadable(&key.id);
     let processes = member::processes(cgroup)?.unwrap_or_default();
     let mut candidates = Vec::with_capacity(processes.len());
     for pid in &processes {

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use usher_core::base::id::{ContainerKey, Pid};
+use usher_core::base::id::{ContainerId, ContainerKey, Pid};
 
-use super::Error;
+use super::{Error, error::unreadable};
 use crate::pods::{pidfd::Pidfd, proc::ProcRoot};
 
 /// Depth and number of the nested cgroups that are searched. A container can create any number.
@@ -22,10 +22,7 @@ pub fn named_process(
     cgroup: &Path,
     name: &str,
 ) -> Result<Option<Pidfd>, Error> {
-    let unreadable = |source| Error::Proc {
-        id: key.id.clone(),
-        source,
-    };
+    let unreadable = unreadable(&key.id);
     let mut named = Vec::new();
     for pid in processes(cgroup)?.unwrap_or_default() {
         if proc.name(pid).map_err(unreadable)?.as_deref() != Some(name) {
@@ -36,19 +33,25 @@ pub fn named_process(
     }
     named.sort_by_key(|(start_ticks, pid)| (*start_ticks, pid.0));
     for (_start_ticks, pid) in named {
-        let pidfd = match Pidfd::open(pid) {
-            Ok(pidfd) => pidfd,
-            Err(gone) if gone.is_gone() => continue,
-            Err(source) => {
-                let id = key.id.clone();
-                return Err(Error::Pidfd { id, source });
-            }
-        };
-        if proc.is_in(pid, key).map_err(unreadable)? {
+        if let Some(pidfd) = open(pid, &key.id)?
+            && proc.is_in(pid, key).map_err(unreadable)?
+        {
             return Ok(Some(pidfd));
         }
     }
     Ok(None)
+}
+
+/// Opens a process of a container; None if it has exited.
+pub(super) fn open(pid: Pid, container: &ContainerId) -> Result<Option<Pidfd>, Error> {
+    match Pidfd::open(pid) {
+        Ok(pidfd) => Ok(Some(pidfd)),
+        Err(gone) if gone.is_gone() => Ok(None),
+        Err(source) => {
+            let id = container.clone();
+            Err(Error::Pidfd { id, source })
+        }
+    }
 }
 
 /// The processes of a container's cgroup, or of the nearest nested ones with processes; None if it has been removed.

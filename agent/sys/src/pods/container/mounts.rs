@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 use usher_core::base::id::Pid;
 
-use super::{Container, Error};
+use super::{Container, Error, error::unreadable};
 use crate::pods::{
     proc,
     reads::{ALL_MOUNTS, LONG_MOUNTS, Length},
@@ -33,7 +33,7 @@ impl Mounts {
         pid: Pid,
         judge: impl Fn(&Container, &str) -> T + Clone + Send + 'static,
     ) -> Result<Option<T>, Error> {
-        let unreadable = |source| container.unreadable(source);
+        let unreadable = unreadable(&container.key.id);
         if self.long.is_none() {
             let read = reader(pid, LONG_MOUNTS, judge.clone());
             match container
