@@ -13,3 +13,12 @@ pub mod owner;
 pub mod packet;
 pub mod sockdiag;
 pub mod tcp;
+
+/// The number at this offset, in host byte order.
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}

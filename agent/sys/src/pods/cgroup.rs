@@ -82,7 +82,7 @@ impl Tree {
             is_whole: true,
         };
         let mut update = Update::default();
-        tree.enter(&Level::Root, root.to_owned(), &mut update);
+        tree.enter(&Level::Root, root, &mut update);
         if tree.watched.is_empty()
             && let Some(error) = update.errors.pop()
         {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use nix::sys::socket::AddressFamily;
 use usher_core::node::packet_filter::{Branch, Chain, Hook, Index, PacketFilter, Point, Rule};
 
+use crate::net::{u16_at, u32_at};
+
 /// The hooks in the order of their numbers.
 const POINTS: [Point; 5] = [
     Point::Prerouting,
@@ -82,17 +84,17 @@ impl TableInfo {
     pub(super) const LENGTH: usize = 84;
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let valid = number(bytes, VALID_HOOKS)?;
+        let valid = u32_at(bytes, VALID_HOOKS)?;
         let mut hooks = [None; POINTS.len()];
         for (index, hook) in hooks.iter_mut().enumerate() {
             if valid & (1 << index) != 0 {
-                *hook = Some(usize::try_from(number(bytes, HOOK_ENTRIES + 4 * index)?).ok()?);
+                *hook = Some(usize::try_from(u32_at(bytes, HOOK_ENTRIES + 4 * index)?).ok()?);
             }
         }
         Some(Self {
             hooks,
-            entries: usize::try_from(number(bytes, ENTRY_COUNT)?).ok()?,
-            bytes: usize::try_from(number(bytes, SIZE)?).ok()?,
+            entries: usize::try_from(u32_at(bytes, ENTRY_COUNT)?).ok()?,
+            bytes: usize::try_from(u32_at(bytes, SIZE)?).ok()?,
         })
     }
 }
@@ -192,8 +194,8 @@ fn entries<'a>(layout: &Layout, bytes: &'a [u8]) -> Vec<Entry<'a>> {
 }
 
 fn entry<'a>(layout: &Layout, offset: usize, bytes: &'a [u8]) -> Option<Entry<'a>> {
-    let target_offset = usize::from(short(bytes, layout.target_offset)?);
-    let length = usize::from(short(bytes, layout.next_offset)?);
+    let target_offset = usize::from(u16_at(bytes, layout.target_offset)?);
+    let length = usize::from(u16_at(bytes, layout.next_offset)?);
     let matches = bytes.get(layout.header..target_offset)?;
     let target = bytes.get(target_offset..length)?;
     let name = target.get(TARGET_NAME..TARGET_NAME_END)?;
@@ -204,7 +206,7 @@ fn entry<'a>(layout: &Layout, offset: usize, bytes: &'a [u8]) -> Option<Entry<'a
         goes_to: bytes.get(layout.flags)? & layout.goto != 0,
         modules: modules(matches),
         name: &name[..end],
-        verdict: number(target, TARGET_VERDICT).map_or(-1, u32::cast_signed),
+        verdict: u32_at(target, TARGET_VERDICT).map_or(-1, u32::cast_signed),
     })
 }
 
@@ -212,21 +214,14 @@ fn entry<'a>(layout: &Layout, offset: usize, bytes: &'a [u8]) -> Option<Entry<'a
 fn modules(matches: &[u8]) -> u64 {
     let mut rest = matches;
     let mut count = 0;
-    while let Some(length) = short(rest, 0).map(usize::from).filter(|length| *length > 0) {
+    while let Some(length) = u16_at(rest, 0)
+        .map(usize::from)
+        .filter(|length| *length > 0)
+    {
         count += 1;
         rest = rest.get(length..).unwrap_or_default();
     }
     count
-}
-
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    let number = bytes.get(at..)?.first_chunk()?;
-    Some(u16::from_ne_bytes(*number))
-}
-
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let number = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_ne_bytes(*number))
 }
 
 #[cfg(test)]

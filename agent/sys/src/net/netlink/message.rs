@@ -10,6 +10,7 @@ use netlink_packet_core::{
 use nix::errno::Errno;
 
 use super::attribute;
+use crate::net::u32_at;
 
 pub use netlink_packet_core::NLM_F_ACK as ACK;
 /// Adds the object after the existing ones.
@@ -132,8 +133,7 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 
 /// The length in a message's header; the message may be truncated.
 fn declared_length(bytes: &[u8]) -> Option<usize> {
-    let (length, _) = bytes.split_first_chunk::<4>()?;
-    usize::try_from(u32::from_ne_bytes(*length)).ok()
+    usize::try_from(u32_at(bytes, 0)?).ok()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use nix::{
 };
 use usher_core::base::id::Pid;
 
-use crate::pods::proc::ProcRoot;
+use crate::{net::netns::has_ended, pods::proc::ProcRoot};
 
 /// Remaining budget, and the identity of the file system of sockets.
 pub(super) struct Look {
@@ -127,10 +127,6 @@ fn number(text: &[u8], word: &[u8]) -> Option<u64> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let rest = lines.find_map(|line| line.strip_prefix(word))?;
     std::str::from_utf8(rest).ok()?.trim().parse().ok()
-}
-
-fn has_ended(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 
 use usher_core::node::packet::{Packet, Reception};
 
+use crate::net::{u16_at, u32_at};
+
 /// Offset of the status in `struct tpacket_block_desc`.
 pub(super) const STATUS: usize = 8;
 const PACKETS: usize = 12;
@@ -35,8 +37,8 @@ const COMMON_TAG: u16 = 0x8100;
 
 /// Passes the packets of a block to `take`, until it breaks or a header points outside the block.
 pub fn packets(block: &[u8], mut take: impl FnMut(Packet<'_>) -> ControlFlow<()>) {
-    let count = word(block, PACKETS).unwrap_or(0);
-    let mut at = word(block, FIRST).unwrap_or(0) as usize;
+    let count = u32_at(block, PACKETS).unwrap_or(0);
+    let mut at = u32_at(block, FIRST).unwrap_or(0) as usize;
     for _ in 0..count {
         let Some(header) = block.get(at..) else {
             return;
@@ -45,7 +47,7 @@ pub fn packets(block: &[u8], mut take: impl FnMut(Packet<'_>) -> ControlFlow<()>
             Some(packet) if take(packet).is_continue() => {}
             _ => return,
         }
-        match word(header, NEXT) {
+        match u32_at(header, NEXT) {
             Some(0) | None => return,
             Some(next) => at += next as usize,
         }
@@ -53,34 +55,26 @@ pub fn packets(block: &[u8], mut take: impl FnMut(Packet<'_>) -> ControlFlow<()>
 }
 
 fn packet(header: &[u8]) -> Option<Packet<'_>> {
-    let start = usize::from(half(header, START)?);
-    let captured = word(header, CAPTURED)? as usize;
-    let status = word(header, PACKET_STATUS)?;
+    let start = usize::from(u16_at(header, START)?);
+    let captured = u32_at(header, CAPTURED)? as usize;
+    let status = u32_at(header, PACKET_STATUS)?;
     let tag = if status & HAS_TAG != 0 {
-        let given = half(header, TAG_PROTOCOL).filter(|_| status & HAS_TAG_PROTOCOL != 0);
-        Some((given.unwrap_or(COMMON_TAG), word(header, TAG)? as u16))
+        let given = u16_at(header, TAG_PROTOCOL).filter(|_| status & HAS_TAG_PROTOCOL != 0);
+        Some((given.unwrap_or(COMMON_TAG), u32_at(header, TAG)? as u16))
     } else {
         None
     };
-    let seconds = u64::from(word(header, SECONDS)?);
+    let seconds = u64::from(u32_at(header, SECONDS)?);
     Some(Packet {
-        at_ns: seconds * 1_000_000_000 + u64::from(word(header, NANOSECONDS)?),
-        interface: word(header, INTERFACE)?,
-        hardware: half(header, HARDWARE)?,
-        protocol: u16::from_be(half(header, PROTOCOL)?),
+        at_ns: seconds * 1_000_000_000 + u64::from(u32_at(header, NANOSECONDS)?),
+        interface: u32_at(header, INTERFACE)?,
+        hardware: u16_at(header, HARDWARE)?,
+        protocol: u16::from_be(u16_at(header, PROTOCOL)?),
         reception: Reception::of(*header.get(RECEPTION)?),
         vlan: tag,
-        length: word(header, LENGTH)?,
+        length: u32_at(header, LENGTH)?,
         bytes: header.get(start..start.checked_add(captured)?)?,
     })
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]

@@ -17,7 +17,10 @@ use nix::errno::Errno;
 use usher_core::node::socket::{Protocol, Socket, State, Timer, TimerKind};
 
 use super::{BY_FAMILY, Error, Query, Sockets, is};
-use crate::net::netlink::{attribute::attributes, message};
+use crate::net::{
+    netlink::{attribute::attributes, message},
+    u32_at,
+};
 
 /// Length of `struct inet_diag_msg`, which attributes follow.
 const FIXED: usize = 72;
@@ -169,10 +172,7 @@ pub fn decode(body: &[u8], protocol: Protocol) -> Option<Socket> {
         received: None,
     };
     for attribute in attributes(rest) {
-        let number = |at: usize| {
-            let bytes = attribute.value.get(at..at + 4)?;
-            bytes.try_into().ok().map(u32::from_ne_bytes)
-        };
+        let number = |at| u32_at(attribute.value, at);
         match attribute.kind {
             // Zero means that it was not measured.
             INFO => {

@@ -1,11 +1,6 @@
 //! The watched directories, and the pods and containers of their names.
 
-use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 
 use nix::{
     errno::Errno,
@@ -19,6 +14,7 @@ use usher_core::{
 use super::{
     Change, Error, Tree,
     place::{Level, Place},
+    walk::directories,
 };
 
 /// Limit of a pod's containers; more are not reported.
@@ -33,37 +29,26 @@ pub(super) struct Update {
 
 impl Tree {
     /// Watches a directory, then lists it.
-    pub(super) fn enter(&mut self, level: &Level, path: PathBuf, update: &mut Update) {
+    pub(super) fn enter(&mut self, level: &Level, path: &Path, update: &mut Update) {
         let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
-        match self.watches.get_ref().0.add_watch(&path, flags) {
+        match self.watches.get_ref().0.add_watch(path, flags) {
             Ok(watch) => {
                 self.watched
-                    .insert(watch, Place::new(level.clone(), path.clone()));
+                    .insert(watch, Place::new(level.clone(), path.to_owned()));
             }
             Err(Errno::ENOENT) => return,
             Err(errno) => update.errors.push(Error::Watch {
-                path: path.clone(),
+                path: path.to_owned(),
                 source: errno.into(),
             }),
         }
-        let listed = fs::read_dir(&path).and_then(|entries| {
-            entries
-                .filter(|entry| {
-                    entry.as_ref().map_or(true, |entry| {
-                        entry.file_type().is_ok_and(|kind| kind.is_dir())
-                    })
-                })
-                .map(|entry| entry.map(|entry| entry.file_name()))
-                .collect::<io::Result<Vec<_>>>()
-        });
-        match listed {
-            Ok(names) => {
-                for name in names {
-                    self.appeared(level, &path, &name, update);
+        match directories(path) {
+            Ok(found) => {
+                for (name, _path) in found {
+                    self.appeared(level, path, name.as_ref(), update);
                 }
             }
-            Err(gone) if matches!(gone.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {}
-            Err(source) => update.errors.push(Error::List { path, source }),
+            Err(error) => update.errors.push(error),
         }
     }
 
@@ -78,15 +63,15 @@ impl Tree {
         let path = path.join(name);
         let Some(name) = name.to_str() else { return };
         match level {
-            Level::Root if cgroup::is_kubepods(name) => self.enter(&Level::Kubepods, path, update),
-            Level::Kubepods if cgroup::is_qos(name) => self.enter(&Level::Qos, path, update),
+            Level::Root if cgroup::is_kubepods(name) => self.enter(&Level::Kubepods, &path, update),
+            Level::Kubepods if cgroup::is_qos(name) => self.enter(&Level::Qos, &path, update),
             Level::Kubepods | Level::Qos => {
                 let Some(uid) = cgroup::pod(name) else { return };
                 if !self.known.contains_key(&uid) {
                     self.known.insert(uid.clone(), BTreeSet::new());
                     update.changes.push(Change::PodAppeared(uid.clone()));
                 }
-                self.enter(&Level::Pod(uid), path, update);
+                self.enter(&Level::Pod(uid), &path, update);
             }
             Level::Pod(pod) => {
                 let Some(id) = cgroup::container(name) else {
@@ -168,7 +153,7 @@ impl Tree {
     pub(super) fn list_all(&mut self, update: &mut Update) {
         let before = std::mem::take(&mut self.known);
         let mut now = Update::default();
-        self.enter(&Level::Root, self.root.clone(), &mut now);
+        self.enter(&Level::Root, &self.root.clone(), &mut now);
         if now.errors.iter().any(Error::hides_existing) {
             for (uid, containers) in &before {
                 let known = self.known.entry(uid.clone()).or_default();

@@ -59,7 +59,7 @@ fn below_kubepods(path: &Path, with_classes: bool, pods: &mut Vec<FoundPod>) -> 
 }
 
 /// The subdirectories of a directory; none if it has been removed.
-fn directories(path: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+pub(super) fn directories(path: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let list = || -> io::Result<Vec<(String, PathBuf)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path)? {
