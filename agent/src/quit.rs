@@ -173,12 +173,13 @@ pub(crate) fn query_version(
     host: &Host,
     worker: &mut Worker,
     key: ContainerKey,
-    init: Option<Arc<Init>>,
-    in_pod_netns: bool,
+    sidecar: Option<Sidecar>,
     request: VersionRequest,
 ) {
+    let init = sidecar.filter(|sidecar| sidecar.in_pod_netns);
+    let init = init.map(|sidecar| sidecar.init);
     let opened = init.and_then(|init| Some((open(host, &init).ok()?, init)));
-    let Some((netns, init)) = opened.filter(|_| in_pod_netns) else {
+    let Some((netns, init)) = opened else {
         worker.report(Event::VersionAnswered { key, version: None });
         return;
     };

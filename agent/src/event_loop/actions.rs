@@ -10,7 +10,6 @@ use usher_core::{
     plan::version_query::VersionRequest,
     worker::message::Job,
 };
-use usher_sys::pods::container::Init;
 
 use super::NodeLoop;
 use crate::{
@@ -132,32 +131,18 @@ impl NodeLoop {
         }
     }
 
-    /// Whether a container is in the same network namespace as the pod's other containers.
-    fn is_in_pod_netns(&self, key: &ContainerKey, init: Option<&Arc<Init>>) -> bool {
-        init.is_none_or(|init| self.discovery.is_in_pod_netns(key, init.netns))
-    }
-
     pub(super) fn ask_version(&mut self, key: ContainerKey, request: VersionRequest) {
-        let living = self.discovery.living(&key);
-        let init = living.map(|living| Arc::clone(&living.init));
-        let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
-        quit::query_version(
-            &self.host,
-            &mut self.worker,
-            key,
-            init,
-            in_pod_netns,
-            request,
-        );
+        let sidecar = self.discovery.sidecar(&key);
+        quit::query_version(&self.host, &mut self.worker, key, sidecar, request);
     }
 
     pub(super) fn sample_traffic(&mut self, key: ContainerKey, status_ports: Vec<u16>) {
         // The last sample in observe mode is made when the app has ended.
-        let init = self.discovery.init_in_pod(&key);
-        let in_pod_netns = self.is_in_pod_netns(&key, init.as_ref());
-        let opened = match init {
-            _ if !in_pod_netns => Err("it is in another network namespace than the pod".to_owned()),
+        let opened = match self.discovery.init_in_pod(&key) {
             None => Err("it has ended".to_owned()),
+            Some(init) if !self.discovery.is_in_pod_netns(&key, init.netns) => {
+                Err("it is in another network namespace than the pod".to_owned())
+            }
             Some(init) => quit::open(&self.host, &init).map_err(|outcome| {
                 quit::detail(&outcome).unwrap_or_else(|| outcome.name().to_owned())
             }),

@@ -72,16 +72,9 @@ impl ConfigFile {
     /// Reads the file at the start. Without a file the defaults apply, even if an earlier agent saved a valid one: a
     /// deleted ConfigMap looks the same as a new installation without one.
     pub(crate) fn load(&mut self) -> Loaded {
-        if let Some(config) = self.read() {
+        if let Some(config) = self.read().or_else(|| self.last_valid()) {
             return Loaded {
                 config,
-                trusted: true,
-            };
-        }
-        if let Some(config) = self.last_valid() {
-            tracing::warn!("used the last good configuration instead");
-            return Loaded {
-                config: Arc::new(config),
                 trusted: true,
             };
         }
@@ -99,7 +92,7 @@ impl ConfigFile {
         }
     }
 
-    fn last_valid(&mut self) -> Option<Config> {
+    fn last_valid(&mut self) -> Option<Arc<Config>> {
         let text = run_dir::load_text(&self.run_dir, run_dir::CONFIG)
             .ok()
             .flatten()?;
@@ -107,7 +100,8 @@ impl ConfigFile {
         self.reporter.health.set_settings(&config, LAST_GOOD, &text);
         // Else the deletion of the invalid file would apply the defaults.
         self.has_settings = has_settings(&text);
-        Some(config)
+        tracing::warn!("used the last good configuration instead");
+        Some(Arc::new(config))
     }
 
     /// None if the file is unchanged or invalid.
