@@ -132,15 +132,7 @@ impl Netns {
             unshare(CloneFlags::CLONE_NEWNET)?;
             Ok(File::open("/proc/thread-self/ns/net")?.into())
         };
-        let made = thread::Builder::new()
-            .name("netns".to_owned())
-            .stack_size(STACK)
-            .spawn(make)
-            .and_then(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
+        let made = on_thread(make).flatten();
         Self::from_fd(made.map_err(Error::Make)?)
     }
 
@@ -236,24 +228,24 @@ impl Netns {
     #[expect(clippy::disallowed_methods, reason = "the one place for setns")]
     pub(crate) fn inside<T: Send>(&self, open: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let id = self.id;
-        thread::scope(|scope| {
-            let enter = || {
-                setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)
-                    .map(|()| open())
-                    .map_err(|errno| Error::Enter {
-                        id,
-                        source: errno.into(),
-                    })
-            };
-            thread::Builder::new()
-                .name("netns".to_owned())
-                .stack_size(STACK)
-                .spawn_scoped(scope, enter)
-                .map_err(|source| Error::Thread { id, source })?
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let enter = || setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET).map(|()| open());
+        let entered = on_thread(enter).map_err(|source| Error::Thread { id, source })?;
+        entered.map_err(|errno| Error::Enter {
+            id,
+            source: errno.into(),
         })
     }
+}
+
+/// Runs `run` on a new thread, and waits for its end.
+fn on_thread<T: Send>(run: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("netns".to_owned())
+            .stack_size(STACK);
+        let ended = thread.spawn_scoped(scope, run)?.join();
+        Ok(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 impl AsFd for Netns {
