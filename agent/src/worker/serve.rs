@@ -148,7 +148,7 @@ impl Server {
                     target.attempt(&proc, pid, socket, &request, timeout)
                 };
                 self.run(netns, timeout, attempt, move |outcome| {
-                    attempted(id, outcome)
+                    Some(attempted(id, outcome))
                 });
             }
             Job::Query(request) => {
@@ -178,9 +178,7 @@ impl Server {
                 let calls = move || request::signal(&proc, &init, &key, &cgroup, &process, signal);
                 tokio::spawn(async move {
                     let outcome = lanes.run(&lane, Kind::Request, CALLS, calls).await;
-                    if let Some(reply) = attempted(id, outcome) {
-                        replies.send(reply).await;
-                    }
+                    replies.send(attempted(id, outcome)).await;
                 });
             }
             Job::SampleTraffic {
@@ -256,9 +254,9 @@ impl Server {
 }
 
 /// The reply to an attempt. Without an outcome, the attempt timed out.
-fn attempted(id: JobId, outcome: Option<Outcome>) -> Option<Reply> {
+fn attempted(id: JobId, outcome: Option<Outcome>) -> Reply {
     let outcome = outcome.unwrap_or(Outcome::TimedOut);
-    Some(Reply::Attempted { id, outcome })
+    Reply::Attempted { id, outcome }
 }
 
 /// The namespace of an order, if the descriptor matches its id.

@@ -33,7 +33,7 @@ pub(super) fn table(socket: &Socket) -> Result<Found, NftError> {
 fn whole(socket: &Socket) -> Result<Found, NftError> {
     let mut found = Found::default();
     // Checks that the table exists, because the other dumps are empty without it.
-    found.query(socket, "table", TABLE_GET, 0, |_| {})?;
+    found.query(socket, "table", TABLE_GET, message::ACK, |_| {})?;
     found.query(socket, "chain", CHAIN_GET, message::DUMP, |_| {})?;
     found.query(socket, "rule", RULE_GET, message::DUMP, |_| {})?;
     found.query(socket, "set", SET_GET, message::DUMP, |_| {})?;
@@ -54,7 +54,7 @@ fn whole(socket: &Socket) -> Result<Found, NftError> {
 
 /// Requests the table without its content.
 pub(super) fn head(socket: &Socket) -> Result<(), NftError> {
-    Found::default().query(socket, "table", TABLE_GET, 0, |_| {})
+    Found::default().query(socket, "table", TABLE_GET, message::ACK, |_| {})
 }
 
 pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
@@ -75,7 +75,7 @@ impl Found {
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), NftError> {
         let query = Query {
-            flags: if flags == 0 { message::ACK } else { flags },
+            flags,
             family: FAMILY,
             ..Query::dump(Operation::Dump, object, kind)
         };
