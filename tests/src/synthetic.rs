@@ -43,6 +43,7 @@ pub mod process;
 pub mod program;
 pub mod runtime;
 pub mod server;
+pub mod silent_file;
 pub mod spec;
 pub mod usher;
 pub mod wire;

@@ -5,8 +5,8 @@
 //! only closes the programs that waited, because a close may write or free a whole file.
 //!
 //! Failures release the starts. When the holder exits, for any reason, the kernel allows every exec. A kernel timer
-//! kills a holder whose loop hangs. When the agent exits, the holder releases every start and exits. The same applies
-//! to the stop signals of lingering sidecars (`stops`).
+//! kills a holder whose loop hangs. When the agent exits, or its main thread does, the holder exits. All this also releases
+//! the stop signals of lingering sidecars (`stops`).
 //!
 //! The kernel denies an exec if it cannot open the program for the holder. Only this container's hold is lost: the
 //! holder removes the container's mark, reports the denial and continues.
@@ -27,6 +27,7 @@ use anyhow::Context;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{prctl, signal::Signal},
 };
 use usher_client::error_chain::chain;
 use usher_core::{
@@ -76,6 +77,8 @@ enum Marks {
 
 /// Holds starts on the agent's orders from standard input, until the agent exits.
 pub(crate) fn run() -> anyhow::Result<()> {
+    // A thread of a killed agent that waits in the kernel keeps the socket open.
+    prctl::set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
     let group = Group::open().context("opening the fanotify group")?;
     capability::keep_only(&[Capability::CAP_SYS_ADMIN]).context("dropping capabilities")?;
     let stdin = io::stdin().as_fd().try_clone_to_owned();

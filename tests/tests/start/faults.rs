@@ -6,14 +6,17 @@
 //! | holder killed | at once |
 //! | holder stopped or wedged | when its timer has killed it, after 2 s |
 //! | agent killed | at once: the holder sees its socket close |
+//! | agent killed during a read that does not end | at once: the holder ends with the agent's main thread |
 //! | agent stopped or wedged | at the hold's own limit, which the holder applies |
 //! | both | at the earlier of both |
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, Holder, Node, Pod};
+use usher_tests::synthetic::silent_file::SilentFile;
+use usher_tests::synthetic::{Agent, Holder, Node, Pod, PodSpec};
 use usher_tests::wait::{fewer, slower};
 
 use crate::{APP, held, holding, meanwhile, ready_on_command};
@@ -124,6 +127,28 @@ fn agent_killed() {
     agent.kill();
     let agent = Agent::start(&node);
     meanwhile(&node, &agent, "after");
+}
+
+/// A thread that waits in the kernel keeps the agent's sockets open.
+#[test]
+fn agent_killed_during_a_read() {
+    let directory = tempfile::tempdir().unwrap();
+    // The mount namespace of the node has the mounts of this moment.
+    let file = SilentFile::new(&directory.path().join("silent"));
+    let Some(node) = holding() else { return };
+    let read = node.run(&PodSpec::job("read"));
+    let entry = PathBuf::from(format!("/proc/{}/mountinfo", read.pid(APP)));
+    let agent = Agent::start_masked(&node, &[(file.path().to_owned(), entry)]);
+    // Dropped before the agent, which ends only then.
+    let mut file = file;
+    file.wait_for_open();
+    let pods = hold(&node, &agent, LONG);
+    let holder = agent.wait_holder(None);
+    agent.signal(Signal::SIGKILL);
+    eventually("the end of the holder", || !holder.lives());
+    start(&pods);
+    drop(file);
+    agent.kill();
 }
 
 #[test]

@@ -13,12 +13,17 @@ use nix::sched::{CloneFlags, unshare};
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{Entry, Order};
 
-/// Gives this process its own mount namespace.
+/// Gives this process its own mount namespace, without the later mounts of the other ones.
 pub(crate) fn isolate() -> Result<(), String> {
+    unshare_mounts(MsFlags::MS_PRIVATE)
+}
+
+/// Gives this process its own mount namespace, with this propagation from the other ones.
+pub(crate) fn unshare_mounts(propagation: MsFlags) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("unshare(CLONE_NEWNS): {error}"))?;
-    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let flags = MsFlags::MS_REC | propagation;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-        .map_err(|error| format!("make / private: {error}"))
+        .map_err(|error| format!("changing the propagation of /: {error}"))
 }
 
 /// Where the root of the container with this bundle is mounted.

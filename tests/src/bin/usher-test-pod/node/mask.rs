@@ -7,11 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use nix::mount::MsFlags;
+
 use crate::container::bundle;
 
 /// Covers the second path of each pair by the first, and executes the command.
 pub(crate) fn run(masks: &Vec<(PathBuf, PathBuf)>, command: &[String]) -> Result<(), String> {
-    bundle::isolate()?;
+    // The agent receives the roots of containers that start later.
+    bundle::unshare_mounts(MsFlags::MS_SLAVE)?;
     for (source, target) in masks {
         bundle::bind(source, target)?;
     }
