@@ -19,8 +19,7 @@ pub enum Verb {
 }
 
 /// The peer of the admin socket that sent a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("uid {uid}, pid {pid}")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
     pub uid: u32,
     /// The process in the agent's pid namespace; 0 where it is not visible there.
@@ -33,6 +32,12 @@ pub struct OperatorRequest {
     pub verb: Verb,
     pub requester: Requester,
     pub summary: String,
+}
+
+impl fmt::Display for Requester {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "uid {}, pid {}", self.uid, self.pid)
+    }
 }
 
 impl fmt::Display for OperatorRequest {
