@@ -23,7 +23,21 @@ pub fn granted() -> bool {
 ///
 /// If one is missing and `CI=true` is set.
 pub fn granted_with(programs: &[&str]) -> bool {
-    let Some(reason) = missing().or_else(|| absent(programs)) else {
+    permitted(missing().or_else(|| absent(programs)))
+}
+
+/// The same, with a check for this device.
+///
+/// # Panics
+///
+/// If it is missing and `CI=true` is set.
+pub fn granted_with_device(device: &str) -> bool {
+    let absent = !Path::new(device).exists();
+    permitted(missing().or_else(|| absent.then(|| format!("needs the device {device}"))))
+}
+
+fn permitted(obstacle: Option<String>) -> bool {
+    let Some(reason) = obstacle else {
         return true;
     };
     let pipeline = std::env::var("CI").is_ok_and(|value| value == "true");

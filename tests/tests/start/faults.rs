@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::silent_file::SilentFile;
 use usher_tests::synthetic::{Agent, Holder, Node, Pod, PodSpec};
@@ -132,6 +133,9 @@ fn agent_killed() {
 /// A thread that waits in the kernel keeps the agent's sockets open.
 #[test]
 fn agent_killed_during_a_read() {
+    if !privilege::granted_with_device("/dev/fuse") {
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     // The mount namespace of the node has the mounts of this moment.
     let file = SilentFile::new(&directory.path().join("silent"));
