@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod connect;
 pub(crate) mod conns;
 pub(crate) mod links;
+pub(crate) mod listener;
 pub(crate) mod pod_network;
 pub(crate) mod request;
 pub(crate) mod resolve;

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let netns = pod_network(&node, &target, args.host_network, effect)?;
     let interfaces = Tap::interfaces(&netns).map_err(|error| refused(&error))?;
     let program = args.filter(&interfaces)?.program(args.snaplen);
-    let owners = Owners::read(&node, &target);
+    let owners = Owners::read(&node.proc, &target);
     let room = usize::try_from(args.buffer).unwrap_or(SMALLEST_ROOM);
     let tap = Tap::open(&netns, &program, room).map_err(|error| refused(&error))?;
     // The tap keeps the namespace alive.

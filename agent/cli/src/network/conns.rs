@@ -2,8 +2,6 @@
 
 mod gather;
 
-use std::collections::BTreeMap;
-
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use usher_core::{
     admin::Origin,
@@ -98,29 +96,6 @@ impl SysdumpReport for Conns {
 /// All sockets of a resolved pod, with the details that determine their paths through the mesh.
 pub(super) fn sockets_of(node: &Node, target: &Target) -> Result<Conns, Failure> {
     gather::sockets_of(node, target, Detail::Plain)
-}
-
-/// The TCP ports with a listener, each with the known containers that listen there. The list completes the output of another
-/// command: it is empty if the sockets cannot be read.
-pub(super) fn listeners(node: &Node, target: &Target) -> BTreeMap<u16, Vec<String>> {
-    let mut ports = BTreeMap::<u16, Vec<String>>::new();
-    let sockets = sockets_of(node, target).map(|conns| conns.sockets);
-    for socket in sockets.unwrap_or_default() {
-        if socket.state == State::Listen {
-            let owners = ports.entry(socket.local.port()).or_default();
-            owners.extend(socket.container.filter(|name| !owners.contains(name)));
-        }
-    }
-    ports
-}
-
-/// Each port with its containers, as text.
-pub(super) fn described(listeners: &BTreeMap<u16, Vec<String>>) -> Vec<String> {
-    let ports = listeners.iter().map(|(port, owners)| match &owners[..] {
-        [] => port.to_string(),
-        owners => format!("{port} ({})", owners.join(", ")),
-    });
-    ports.collect()
 }
 
 fn filtered(conns: Conns, args: &Args) -> Result<Conns, Failure> {

@@ -73,7 +73,7 @@ impl Fixture {
     /// Adds a process with this PID and these files to the app container of a pod.
     pub(crate) fn process(&self, pid: i32, uid: &str, files: &[(&str, &str)]) {
         let folder = self.folder.path().join(pid.to_string());
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(folder.join("net")).unwrap();
         let cgroup = format!("0::/kubepods/besteffort/pod{uid}/{}\n", "a".repeat(64));
         for (name, text) in files.iter().chain(&[("cgroup", &cgroup[..])]) {
             fs::write(folder.join(name), text).unwrap();

@@ -4,11 +4,9 @@ use std::{collections::BTreeMap, fmt};
 
 use usher_core::node::packet::Packet;
 use usher_inspect::capture::line::{End, Protocol, Summary};
+use usher_sys::pods::proc::ProcRoot;
 
-use crate::{
-    data_source::node::{Node, Target},
-    network::conns,
-};
+use crate::{data_source::node::Target, network::listener};
 
 /// TCP flags of the first packet of a connection, and the mask that excludes the SYN-ACK.
 const SYN: u8 = 0x02;
@@ -19,8 +17,8 @@ const SYN_ACK: u8 = 0x12;
 pub(super) struct Owners(BTreeMap<u16, Vec<String>>);
 
 impl Owners {
-    pub(super) fn read(node: &Node, target: &Target) -> Self {
-        Self(conns::listeners(node, target))
+    pub(super) fn read(proc: &ProcRoot, target: &Target) -> Self {
+        Self(listener::listeners(proc, target))
     }
 
     /// The destination container, for the first packet of a connection.
@@ -47,6 +45,7 @@ impl fmt::Display for Owners {
         if self.0.is_empty() {
             return f.write_str("no TCP listeners");
         }
-        write!(f, "TCP listeners: {}", conns::described(&self.0).join(", "))
+        let ports = listener::texts(&self.0);
+        write!(f, "TCP listeners: {}", ports.join(", "))
     }
 }

@@ -1,6 +1,7 @@
 //! The destination of a request: checks that the address is the pod's, connects, and explains a failure.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
@@ -16,25 +17,27 @@ use super::Args;
 use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
-    network::{conns, pod_network::sending_network},
+    network::{
+        listener::{self, listeners},
+        pod_network::sending_network,
+    },
 };
 
 /// Number of listening ports that an error names.
 const MAX_LISTED: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Destination<'a> {
-    node: &'a Node,
-    target: &'a Target,
+pub(super) struct Destination {
     netns: Netns,
     pod: String,
     addresses: Vec<IpAddr>,
     port: u16,
+    listeners: BTreeMap<u16, Vec<String>>,
 }
 
-impl<'a> Destination<'a> {
+impl Destination {
     /// Checks that the URL may be requested.
-    pub(super) fn new(args: &Args, node: &'a Node, target: &'a Target) -> Result<Self, Failure> {
+    pub(super) fn new(args: &Args, node: &Node, target: &Target) -> Result<Self, Failure> {
         let pod = target.pod.display_name();
         let effect = "the request would reach the ports of the node";
         let netns = sending_network(node, target, args.host_network, effect)?;
@@ -51,12 +54,11 @@ impl<'a> Destination<'a> {
             }
         };
         Ok(Self {
-            node,
-            target,
             netns,
             pod,
             addresses,
             port: args.url.port(),
+            listeners: listeners(&node.proc, target),
         })
     }
 
@@ -89,30 +91,32 @@ impl<'a> Destination<'a> {
         if error.raw_os_error() != Some(Errno::ECONNREFUSED as i32) {
             return format!("cannot connect to {at} in {pod}: {error}");
         }
-        let listeners = conns::listeners(self.node, self.target);
-        if listeners.contains_key(&self.port) {
+        if self.listeners.contains_key(&self.port) {
             return format!(
                 "{at} in {pod} refuses connections; another address of the pod has a listener on this port"
             );
         }
-        let others = match &conns::described(&listeners)[..] {
-            [] => "the pod has no TCP listeners".to_owned(),
-            ports => format!(
-                "TCP listeners of the pod: {}",
-                list::first(ports, MAX_LISTED)
-            ),
-        };
-        format!("no listener on {at} in {pod}; {others}")
+        format!("no listener on {at} in {pod}; {}", self.others())
     }
 
     pub(super) fn timeout_text(&self, timeout: Duration) -> String {
-        let owners = conns::listeners(self.node, self.target).remove(&self.port);
+        let owners = self.listeners.get(&self.port);
         let owners = owners.filter(|owners| !owners.is_empty());
         let owner = owners.map_or_else(String::new, |owners| format!(" ({})", owners.join(", ")));
         format!(
             "no response from port {}{owner} in {} within {timeout:?}",
             self.port, self.pod
         )
+    }
+
+    fn others(&self) -> String {
+        match &listener::texts(&self.listeners)[..] {
+            [] => "the pod has no TCP listeners".to_owned(),
+            ports => format!(
+                "TCP listeners of the pod: {}",
+                list::first(ports, MAX_LISTED)
+            ),
+        }
     }
 }
 
