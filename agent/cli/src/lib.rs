@@ -177,32 +177,38 @@ impl Args {
 impl Command {
     /// Whether the command can answer from `--file`, or does not read the node.
     const fn supports_file(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::Check(_)
+            | Self::Config(_)
+            | Self::Conns(_)
+            | Self::Explain(_)
+            | Self::Metrics(_)
+            | Self::Plan(_)
+            | Self::Pods(_)
+            | Self::Report(_)
+            | Self::Rules(_)
+            | Self::Status(_)
+            | Self::Stuck(_) => true,
+            // These commands do not read the node, so the flag has no effect.
+            Self::Completion(_) | Self::Complete(_) | Self::Help(_) => true,
             Self::Capture(_)
-                | Self::Cleanup(_)
-                | Self::Connect(_)
-                | Self::Hold(_)
-                | Self::Log(_)
-                | Self::Quit(_)
-                | Self::Release(_)
-                | Self::Request(_)
-                | Self::Resolve(_)
-                | Self::Sysdump(_)
-                | Self::Watch(_)
-        )
+            | Self::Cleanup(_)
+            | Self::Connect(_)
+            | Self::Hold(_)
+            | Self::Log(_)
+            | Self::Quit(_)
+            | Self::Release(_)
+            | Self::Request(_)
+            | Self::Resolve(_)
+            | Self::Sysdump(_)
+            | Self::Watch(_) => false,
+        }
     }
 }
 
 fn block_on<E: Into<ExitCode>>(command: impl Future<Output = Result<E, Failure>>) -> ExitCode {
     let runtime = runtime().map_err(|error| Failure::unavailable(format!("cannot start: {error}")));
-    let ended = runtime.and_then(|runtime| {
-        let ended = runtime.block_on(command);
-        // A blocked write of `watch` must not delay the exit.
-        runtime.shutdown_background();
-        ended
-    });
-    end(ended)
+    end(runtime.and_then(|runtime| runtime.block_on(command)))
 }
 
 /// The exit code of a command. Reports its failure.

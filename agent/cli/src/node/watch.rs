@@ -3,23 +3,18 @@
 mod journal;
 pub(crate) mod lines;
 mod show;
+mod writer;
 
-use std::{
-    io::{self, ErrorKind},
-    time::Duration,
-};
+use std::{io::ErrorKind, time::Duration};
 
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::spawn_blocking,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use usher_core::{
     admin::WatchLine,
     base::duration,
     decision::timeline::{Detail, Entry},
 };
 
-use self::{lines::Lines, show::Show};
+use self::{lines::Lines, show::Show, writer::Writer};
 use crate::{
     data_source::DataSource,
     failure::Failure,
@@ -80,9 +75,7 @@ enum Which {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let source = DataSource::open_quietly(global).await?;
-    let listen = |kind| signal(kind).map_err(|error| Failure::unavailable(error.to_string()));
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
+    let mut ends = Ends::listen()?;
     let mut lines = match source.agent() {
         Ok(agent) => Lines::of_agent(agent).await?,
         Err(why) => {
@@ -107,8 +100,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     // A signal ends the command at any time.
     tokio::select! {
         biased;
-        _ = interrupt.recv() => Ok(Exit::Success),
-        _ = terminate.recv() => Ok(Exit::Success),
+        () = ends.come() => Ok(Exit::Success),
         followed = follow(&source, &mut lines, args, global, &show) => followed,
     }
 }
@@ -125,10 +117,11 @@ async fn follow(
         namespace: global.namespace.clone(),
         decisions: args.decision.clone(),
     };
+    let mut writer = Writer::start()?;
     let mut left = args.count;
     let mut next = show.headers();
     loop {
-        match apart(move || stdout::write(&next)).await {
+        match writer.write(next).await {
             // The reader closed its end.
             Err(unread) if unread.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
             written => written.map_err(|error| stdout::unwritable(&error))?,
@@ -141,12 +134,7 @@ async fn follow(
             match &line {
                 WatchLine::Missed { missed } => {
                     let text = "decisions: they came faster than they were read";
-                    let text = format!("missed {missed} {text}");
-                    let print = move || {
-                        print_stderr(&text);
-                        Ok(())
-                    };
-                    drop(apart(print).await);
+                    writer.print_stderr(format!("missed {missed} {text}")).await;
                     if show.tells_gaps() {
                         break show.line(&line);
                     }
@@ -159,15 +147,6 @@ async fn follow(
             }
         };
     }
-}
-
-/// Writes on another thread: write(2) blocks while the reader stalls, but a signal must still end the program.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the program does not wait for the thread when it ends"
-)]
-async fn apart(write: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
-    spawn_blocking(write).await?
 }
 
 async fn which(source: &DataSource, given: Option<&str>) -> Result<Which, Failure> {
@@ -202,6 +181,30 @@ impl Filter {
         let decisions = &self.decisions;
         pod && namespace.is_none_or(|wanted| own == Some(wanted))
             && (decisions.is_empty() || decisions.iter().any(|one| one.is_same(&entry.detail)))
+    }
+}
+
+/// Signals that end the command with exit code 0.
+#[derive(Debug)]
+struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Ends {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::unavailable(error.to_string()));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 

@@ -33,21 +33,22 @@ impl Lines {
     pub(crate) async fn of_agent(agent: &Client) -> Result<Self, Failure> {
         let body = agent.stream("/v1/watch").await?;
         let rest = Vec::new();
-        Ok(Self::new(From::Agent { body, rest }))
+        Ok(Self {
+            from: From::Agent { body, rest },
+            history: VecDeque::new(),
+            replayed: Vec::new(),
+            ready: VecDeque::new(),
+        })
     }
 
     /// New entries of the timeline's file.
     pub(super) fn of_journal(run_dir: &Path) -> Result<Self, Failure> {
-        Ok(Self::new(From::Journal(Journal::open(run_dir)?)))
-    }
-
-    fn new(from: From) -> Self {
-        Self {
-            from,
+        Ok(Self {
+            from: From::Journal(Journal::open(run_dir)?),
             history: VecDeque::new(),
             replayed: Vec::new(),
             ready: VecDeque::new(),
-        }
+        })
     }
 
     /// Returns these entries first, and skips them when the source repeats them.
