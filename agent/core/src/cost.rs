@@ -9,13 +9,13 @@
 //! | after stop | connections that clients opened to a deleted pod after the stop signal of its app, in observe mode |
 //! | SIGTERM gap | time that apps of deleted pods ran without a sidecar that had ended |
 //!
-//! [`PodCost`] follows one pod, [`count`] counts decisions, [`Ledger`] adds up. The times are counted in every mode but
-//! off.
+//! [`PodCost`] follows one pod, [`count_connections`] counts those of decisions, [`Ledger`] adds up. The times are counted
+//! in every mode but off.
 
 mod ledger;
 mod pod;
 
 pub(crate) use self::{
-    ledger::{Ledger, count},
+    ledger::{Ledger, count_connections},
     pod::PodCost,
 };

@@ -249,7 +249,7 @@ pub enum WaitReason {
     NotStarted { container: String },
     #[error("app container {container} runs")]
     Runs { container: String },
-    #[error("app container {container} ended {}", restarts(*.code))]
+    #[error("app container {container} ended {}", restart_text(*.code))]
     ComesBack {
         container: String,
         /// Its exit code, where it is known.
@@ -260,7 +260,7 @@ pub enum WaitReason {
          kubelet"
     )]
     CodeUnknown { container: String },
-    /// By the rule of another container.
+    /// The rule is that of another container.
     #[error("app container {container} restarts, because a rule restarts the whole pod")]
     WholePodRestarts { container: String },
     #[error(
@@ -276,7 +276,8 @@ pub enum WaitReason {
     QuitDelay { delay: Duration },
 }
 
-fn restarts(code: Option<i32>) -> String {
+/// How the container restarts, as the end of a sentence.
+fn restart_text(code: Option<i32>) -> String {
     match code {
         None => "and restarts".to_owned(),
         Some(code) => {

@@ -72,7 +72,7 @@ pub enum Released {
     /// The kubelet restarts the sidecar, or evicts the pod.
     #[error("the pod is not being deleted")]
     NotDeleted,
-    /// Its deletion was forced.
+    /// The deletion of the pod was forced.
     #[error("the kubelet no longer lists the pod")]
     Unlisted,
     #[error("the kubelet did not confirm that the pod is being deleted")]

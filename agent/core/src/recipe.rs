@@ -89,6 +89,7 @@ pub enum Linger {
 }
 
 /// One kind of sidecar.
+// `Recipe::deserialize` is the derived function, which checks nothing; the one of the trait does (`format`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, rename_all = "camelCase")]
 pub struct Recipe {

@@ -59,7 +59,7 @@ pub fn elapsed(duration: Duration) -> String {
     }
 }
 
-/// Reads a duration from a file.
+/// For `deserialize_with`: a duration as the configuration and the recipes have it.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse(&text).map_err(de::Error::custom)

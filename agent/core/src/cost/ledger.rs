@@ -44,7 +44,7 @@ impl Ledger {
 }
 
 /// Adds the connections that a decision of observe mode reports. The decisions are those of one pod in one step.
-pub(crate) fn count(cost: &mut NamespaceCost, kind: &Kind) {
+pub(crate) fn count_connections(cost: &mut NamespaceCost, kind: &Kind) {
     match kind {
         Kind::WouldHold { tally, .. } => {
             let refused = u64::try_from(tally.connections).unwrap_or(u64::MAX);

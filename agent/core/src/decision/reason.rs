@@ -1,4 +1,4 @@
-//! The reasons of decisions: one [`fmt::Display`] for each enum that a reason consists of.
+//! The text of a decision. The texts of its parts are at their types.
 
 mod hold;
 mod quit;

@@ -157,7 +157,7 @@ fn check_after_term(recipe: &str, AfterTerm { sidecar, steps }: &AfterTerm) -> R
 impl<'de> Deserialize<'de> for Recognition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let way = Self::deserialize(deserializer)?;
-        // A tag alone does not tell a kind.
+        // A tag alone does not identify a kind.
         let tags = way.tags.clone();
         if way
             == (Self {

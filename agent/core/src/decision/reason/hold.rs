@@ -1,4 +1,4 @@
-//! The reasons for holds of connections.
+//! Texts about holds of connections.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The reasons for holds of starts.
+//! Texts about holds of starts.
 
 use std::fmt;
 

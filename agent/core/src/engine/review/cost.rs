@@ -53,7 +53,7 @@ impl Engine {
         let mut pods: BTreeMap<&PodUid, NamespaceCost> = BTreeMap::new();
         for action in actions {
             if let Action::Report(Decision { pod, kind, .. }) = action {
-                cost::count(pods.entry(pod).or_default(), kind);
+                cost::count_connections(pods.entry(pod).or_default(), kind);
             }
         }
         for (uid, connections) in pods {

@@ -123,7 +123,7 @@ type Any = Spanned<IgnoredAny>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Lines {
-    /// In their order.
+    /// In the order of the file.
     recipes: Vec<Any>,
     excluded_namespaces: Option<Any>,
     defaults: BTreeMap<String, Any>,

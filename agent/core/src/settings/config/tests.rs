@@ -66,6 +66,7 @@ fn errors_name_file_line_and_key() {
     for (text, expected) in [
         ("recipe: []\n".to_owned(), "config.yaml:1:1: recipe: unknown field `recipe`"),
         ("defaults:\n  quitDelay: soon\n".to_owned(), "config.yaml:2:14: defaults.quitDelay: not a duration"),
+        ("defaults:\n  quitDelay:\n".to_owned(), "config.yaml:2:"),
         ("ladder:\n  kill: maybe\n".to_owned(), "config.yaml:2:9: ladder.kill: "),
         (recipe("      - signal: SIGKILL\n"), "config.yaml:5:17: recipes[0].quit[0].signal: "),
         (recipe("      - post: {port: 70000, path: /x}\n"), "config.yaml:5:22: recipes[0].quit[0].post.port: \"70000\" is not a TCP port"),
