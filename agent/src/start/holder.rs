@@ -5,8 +5,8 @@
 //! only closes the programs that waited, because a close may write or free a whole file.
 //!
 //! Failures release the starts. When the holder exits, for any reason, the kernel allows every exec. A kernel timer
-//! kills a holder whose loop hangs. When the agent exits, or its main thread does, the holder exits. All this also releases
-//! the stop signals of lingering sidecars (`stops`).
+//! kills a holder whose loop hangs. When the agent or its main thread ends, the holder releases every start and exits. The
+//! same applies to the stop signals of lingering sidecars (`stops`).
 //!
 //! The kernel denies an exec if it cannot open the program for the holder. Only this container's hold is lost: the
 //! holder removes the container's mark, reports the denial and continues.
@@ -27,7 +27,11 @@ use anyhow::Context;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{prctl, signal::Signal},
+    sys::{
+        prctl,
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
 };
 use usher_client::error_chain::chain;
 use usher_core::{
@@ -57,6 +61,8 @@ struct Loop {
     started: Instant,
     group: Group,
     agent: Plain,
+    /// Readable once the agent's main thread has ended.
+    agent_ended: SignalFd,
     /// Messages that do not fit in the socket yet.
     unsent: VecDeque<News>,
     watchdog: Watchdog,
@@ -77,8 +83,8 @@ enum Marks {
 
 /// Holds starts on the agent's orders from standard input, until the agent exits.
 pub(crate) fn run() -> anyhow::Result<()> {
-    // A thread of a killed agent that waits in the kernel keeps the socket open.
-    prctl::set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
+    let agent_ended =
+        signal_at_the_agents_end().context("requesting a signal at the agent's end")?;
     let group = Group::open().context("opening the fanotify group")?;
     capability::keep_only(&[Capability::CAP_SYS_ADMIN]).context("dropping capabilities")?;
     let stdin = io::stdin().as_fd().try_clone_to_owned();
@@ -86,6 +92,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         started: Instant::now(),
         group,
         agent: Plain::from(stdin.context("duplicating standard input")?),
+        agent_ended,
         unsent: VecDeque::new(),
         watchdog: Watchdog::new().context("creating the watchdog")?,
         holder: Holder::default(),
@@ -110,6 +117,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
     ended
 }
 
+/// A thread of a killed agent that waits in the kernel keeps the socket open, but not its main thread alive. Not SIGKILL:
+/// a held start would wait for a close in this process.
+fn signal_at_the_agents_end() -> nix::Result<SignalFd> {
+    let signals = SigSet::from(Signal::SIGTERM);
+    signals.thread_block()?;
+    let ended = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    prctl::set_pdeathsig(Signal::SIGTERM)?;
+    Ok(ended)
+}
+
 impl Loop {
     fn serve(&mut self) -> anyhow::Result<()> {
         loop {
@@ -117,6 +134,10 @@ impl Loop {
             match poll(&mut self.descriptors(), self.timeout()) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno).context("poll"),
+            }
+            let signal = self.agent_ended.read_signal();
+            if signal.context("reading signals")?.is_some() {
+                return Ok(());
             }
             self.reply_to_execs()?;
             self.reply_to_opens()?;
@@ -156,7 +177,8 @@ impl Loop {
         let groups = [Some(self.group.as_fd()), self.stops.group()];
         let groups = groups.into_iter().flatten();
         groups
-            .map(|group| PollFd::new(group, PollFlags::POLLIN))
+            .chain([self.agent_ended.as_fd()])
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .chain([PollFd::new(self.agent.as_fd(), interest)])
             .collect()
     }

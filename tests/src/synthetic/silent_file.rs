@@ -1,8 +1,8 @@
 //! A file whose server replies to nothing.
 //!
 //! A thread that opens it waits even after SIGKILL, until the server ends
-//! ([`request_wait_answer`](https://github.com/torvalds/linux/blob/v6.12/fs/fuse/dev.c)). Without a crate: those for
-//! FUSE run a loop that replies to every request.
+//! ([`request_wait_answer`](https://github.com/torvalds/linux/blob/v6.12/fs/fuse/dev.c)). No crate is used, because
+//! those for FUSE run a loop that replies to every request.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ const VERSION: [u32; 2] = [7, 31];
 const HEAD: usize = 16;
 const INIT_REPLY: usize = 64;
 
-/// It and all that wait for it are released at the end.
+/// Dropping it releases the threads that wait.
 #[derive(Debug)]
 pub struct SilentFile {
     path: PathBuf,

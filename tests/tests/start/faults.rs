@@ -6,7 +6,7 @@
 //! | holder killed | at once |
 //! | holder stopped or wedged | when its timer has killed it, after 2 s |
 //! | agent killed | at once: the holder sees its socket close |
-//! | agent killed during a read that does not end | at once: the holder ends with the agent's main thread |
+//! | agent killed during a read that does not end | at once: the kernel signals the end of the agent's main thread |
 //! | agent stopped or wedged | at the hold's own limit, which the holder applies |
 //! | both | at the earlier of both |
 
