@@ -15,11 +15,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     io::Errno,
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-        socket_with, sockopt,
+        socket_with,
     },
 };
 use tokio::io::unix::AsyncFd;
@@ -28,7 +29,6 @@ use self::message::{receive_now, send_now};
 pub use self::pair::{Plain, Received};
 use crate::pods::readiness::register;
 
-/// Backlog of connections.
 const BACKLOG: i32 = 128;
 /// Owner only, because a client can order a hold of a pod's connections.
 const MODE: u32 = 0o600;
@@ -103,8 +103,9 @@ impl Listener {
 impl Connection {
     /// User id of the connected process.
     pub fn peer(&self) -> Result<u32, Error> {
-        sockopt::socket_peercred(self.fd.get_ref())
-            .map(|credentials| credentials.uid.as_raw())
+        // rustix has no type for the pid 0 of a process in another pid namespace.
+        getsockopt(self.fd.get_ref(), PeerCredentials)
+            .map(|credentials| credentials.uid())
             .map_err(failed("getsockopt"))
     }
 

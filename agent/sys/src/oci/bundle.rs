@@ -111,7 +111,7 @@ impl Bundles {
         let mut observations = Vec::new();
         for id in all {
             let bundle = self.directory(&id);
-            let is_unstarted = bundle.is_ok_and(|bundle| init(bundle.as_fd()).is_none());
+            let is_unstarted = bundle.is_ok_and(|bundle| file::is_unstarted(bundle.as_fd()));
             if is_unstarted && let Some(entry) = self.entries.get_mut(&id) {
                 entry.request_owner();
                 self.inspect(&id, &mut observations);

@@ -58,7 +58,7 @@ pub enum Mark {
     Directory,
 }
 
-/// The observed operation.
+/// The operation that is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// An exec, which waits for permission.

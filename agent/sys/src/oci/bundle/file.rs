@@ -47,7 +47,12 @@ pub(super) fn config(bundle: BorrowedFd<'_>) -> Result<Option<Bundle>, String> {
     }
 }
 
-/// The first process; None before it exists. The runtime writes it before the process executes the program.
+/// Whether the container has no process yet.
+pub(super) fn is_unstarted(bundle: BorrowedFd<'_>) -> bool {
+    matches!(read(bundle, INIT, INIT_MAX), Ok(None))
+}
+
+/// The first process; None before it exists. The runtime writes its pid before the process executes the program.
 pub fn init(bundle: BorrowedFd<'_>) -> Option<Pid> {
     let text = read(bundle, INIT, INIT_MAX).ok()??;
     let number = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
