@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     // A guest keeps one processor busy.
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
-    let failed = parallel::map(&kernels, at_once, run_on).concat();
+    let mut failed = parallel::map(&kernels, at_once, run_on).concat();
+    failed.sort();
     if plan.stores_results {
         say(&tables()?);
         docs::write()?;

@@ -7,12 +7,14 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
+use tempfile::NamedTempFile;
 use usher_cluster::{
     programs,
     progress::{output, say},
@@ -103,12 +105,14 @@ impl Schemas {
     /// Fails with kubeconform's report if an object is invalid.
     fn judge(&self, kubeconform: &Path, objects: &str) -> Result<()> {
         let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
-        let judged = self.0.join("objects.yaml");
-        file::write(&judged, objects)?;
+        let mut judged = NamedTempFile::with_suffix(".yaml").context("create a file")?;
+        judged
+            .write_all(objects.as_bytes())
+            .context("write the objects")?;
         let done = Command::new(kubeconform)
             .args(["-strict", "-skip", OTHERS, "-schema-location"])
             .arg(self.0.join(files))
-            .arg(judged)
+            .arg(judged.path())
             .output()
             .context("start kubeconform")?;
         let report = [done.stdout, done.stderr].concat();

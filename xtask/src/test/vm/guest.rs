@@ -26,7 +26,7 @@ use crate::{
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 const INIT: &str = include_str!("init.sh");
 /// The script of busybox that packs the folder that it runs in.
-const PACK: &str = r#""$0" find . | "$0" cpio -o -H newc > ../initramfs"#;
+const PACK: &str = r#""$0" find . > ../names && "$0" cpio -o -H newc < ../names > ../initramfs"#;
 /// Mount points of the init script.
 const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
 /// Factor for the timeouts of tests in a guest.
