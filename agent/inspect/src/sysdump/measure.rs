@@ -26,6 +26,14 @@ pub struct NotASize {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotASizeAboveZero {
+    #[error(transparent)]
+    Invalid(#[from] NotASize),
+    #[error("a size above 0 is required")]
+    Zero,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid time {text:?}, use for example 2026-11-22T01:20:00Z, or seconds since 1970")]
 pub struct NotATime {
     text: String,
@@ -52,9 +60,9 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
         .ok_or_else(|| NotASize::new(text))
 }
 
-pub fn size_above_zero(text: &str) -> Result<u64, NotASize> {
+pub fn size_above_zero(text: &str) -> Result<u64, NotASizeAboveZero> {
     match size(text)? {
-        0 => Err(NotASize::new(text)),
+        0 => Err(NotASizeAboveZero::Zero),
         bytes => Ok(bytes),
     }
 }

@@ -130,7 +130,11 @@ fn unhealthy_agent() {
             "agent-api-server",
             Outcome::Failed,
             "can-i watch nodes",
-            &|agent| agent.status.api_server.error = Some("gone".to_owned()),
+            &|agent| {
+                let api = &mut agent.status.api_server;
+                api.error = Some("gone".to_owned());
+                api.heard_ms_ago = None;
+            },
         ),
         (
             "agent-namespaces",

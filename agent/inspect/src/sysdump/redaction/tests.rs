@@ -118,6 +118,7 @@ fn rules_are_unique_and_documented() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), Rule::VARIANTS.len());
+    assert!(Rule::VARIANTS.iter().all(|rule| !rule.meaning().is_empty()));
     let page = include_str!("../../../../../docs/sysdump.md");
     for (rule, text) in [
         (Rule::Annotation, "annotations and labels"),
