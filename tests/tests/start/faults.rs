@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::silent_file::SilentFile;
@@ -151,6 +152,9 @@ fn agent_killed_during_a_read() {
     agent.signal(Signal::SIGKILL);
     eventually("the end of the holder", || !holder.lives());
     start(&pods);
+    // By its replies, not by the end of the process.
+    let released = |line: &Value| line["starts"] == pods.len();
+    eventually("its report", || agent.log().count(released) == 1);
     drop(file);
     agent.kill();
 }
