@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (pods, pod_requests) = mpsc::channel(1);
     let (namespaces, namespace_requests) = mpsc::channel(NAMESPACES);
     let (plugin_needed, plugin_wanted) = watch::channel(false);
-    // The channel of records has no limit, but stays short: while the service thread is stuck, no pod list arrives, so each known pod has
-    // only a few decisions.
+    // The channel of records has no limit, but stays short: while the service thread is stuck, no pod list arrives, so
+    // each known pod has only a few decisions.
     let (records, received_records) = mpsc::unbounded_channel();
     let channels = Channels {
         inputs: received_inputs,
