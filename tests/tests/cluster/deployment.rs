@@ -28,7 +28,7 @@ fn five_of_six_capabilities_remain() {
 
 /// Without the file the kubelet creates no container, so this profile is in force.
 #[test]
-fn seccomp_profile_matches_a_traced_run() {
+fn strict_seccomp_profile_is_in_force() {
     let Some(lab) = lab::shared() else {
         return;
     };
