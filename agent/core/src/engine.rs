@@ -339,7 +339,7 @@ impl Engine {
                 Need::ExitCodes => review::poll_kubelet(tracked, poll, view.now),
             },
         }
-        let next_step = tracked.quit.next_wake().filter(|at| *at > view.now);
+        let next_step = tracked.quit.next_wake(view.now);
         next_step.into_iter().chain(version_query).min()
     }
 

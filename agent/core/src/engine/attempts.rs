@@ -86,7 +86,10 @@ fn apply_attempt(
     let Tracked { runs, quit, .. } = tracked;
     let force = quit.operator.as_ref().is_some_and(|request| request.force);
     let termination = Termination { view, runs, force };
-    let sidecar = sidecar_of(runs, &view.plan, key)?;
+    let Some(sidecar) = sidecar_of(runs, &view.plan, key) else {
+        quit.forget_flight(&key.id);
+        return None;
+    };
     let newest = runs.newest(&sidecar.name)?;
     let candidate = SidecarRun::new(sidecar, newest, &sidecar.ladder, &view.config.ladder);
     let recipe = Arc::clone(&sidecar.recipe);

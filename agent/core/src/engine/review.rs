@@ -148,7 +148,7 @@ pub(super) fn operator_quit(
         Need::Nothing => tracked.unhelpful_answers = 0,
         Need::ExitCodes => poll_kubelet(tracked, poll, view.now),
     }
-    Some(tracked.quit.next_wake())
+    Some(tracked.quit.next_wake(view.now))
 }
 
 /// Queries the versions of sidecars whose ladder may depend on them; gives the time of the next query.

@@ -207,6 +207,13 @@ impl Quit {
         escalation.attempted(now, sidecar, outcome)
     }
 
+    /// The outcome of an attempt with a run that is no longer the newest one of a sidecar.
+    pub(crate) fn forget_flight(&mut self, run: &ContainerId) {
+        self.sidecars.retain(|_name, escalation| {
+            escalation.run != *run || escalation.phase != Phase::InFlight
+        });
+    }
+
     /// Whether usher terminated this run, and the run accepted it.
     pub(crate) fn is_requested(&self, name: &str, run: &ContainerId) -> bool {
         self.reported.contains(&Report::Requested(run.clone()))
@@ -228,8 +235,9 @@ impl Quit {
             .is_some_and(|escalation| escalation.phase == Phase::GaveUp)
     }
 
-    /// When the next step is due without another event.
-    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
+    /// When the next step is due without another event. A time that has passed belongs to a sidecar that waits for another
+    /// one, or has ended.
+    pub(crate) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let delay = match self.delay {
             Delay::Until(until) => Some(until),
             Delay::Pending | Delay::Over => None,
@@ -238,6 +246,7 @@ impl Quit {
             .values()
             .filter_map(|escalation| escalation.phase.due())
             .chain(delay)
+            .filter(|at| *at > now)
             .min()
     }
 

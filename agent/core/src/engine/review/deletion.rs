@@ -40,7 +40,7 @@ pub(in crate::engine) fn review(
         force: true,
     };
     termination.review_deletion(quit, actions);
-    quit.next_wake()
+    quit.next_wake(view.now)
 }
 
 /// Queries the kubelet when the last app has ended and would restart: the pod may be in deletion. The kubelet lists the deletion

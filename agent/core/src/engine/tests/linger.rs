@@ -19,6 +19,7 @@ use crate::{
     engine::request::{Answer, Order},
     linger::StopResult,
     pod::{container_change::ContainerChange, restart_policy::RestartPolicy, spec::Pod},
+    quit::outcome::Outcome,
     settings::mode::Mode,
 };
 

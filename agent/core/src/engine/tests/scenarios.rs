@@ -210,6 +210,24 @@ fn a_pod_that_disappears_is_forgotten() {
     assert_eq!(stage.engine.census().seen, 0);
 }
 
+/// The sidecar became an app, by annotation, while the request was in flight.
+#[test]
+fn a_pod_is_forgotten_whose_sidecar_has_another_role() {
+    let mut stage = never();
+    stage.run_all();
+    stage.exit("a", 0);
+    let sidecars = (
+        "usher.dev/sidecars".to_owned(),
+        "istio-proxy=app".to_owned(),
+    );
+    stage.spec.annotations.extend([sidecars]);
+    stage.list();
+    stage.outcome("i", Outcome::Accepted);
+    stage.exit("i", 0);
+    stage.send(Event::PodGone(uid()));
+    assert_eq!(stage.engine.census().seen, 0);
+}
+
 /// The query would reach a process of the node.
 #[test]
 fn no_version_is_queried_on_the_host_network() {

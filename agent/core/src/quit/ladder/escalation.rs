@@ -188,6 +188,10 @@ impl Escalation {
         sidecar: SidecarRun<'_>,
         outcome: &Outcome,
     ) -> Option<Judgement> {
+        // Linger has killed the sidecar meanwhile.
+        if *outcome == Outcome::Signalled && !self.signals() {
+            return None;
+        }
         let timings = sidecar.timings;
         match outcome {
             Outcome::Refused => {
@@ -270,6 +274,12 @@ impl Escalation {
                 }
             }
         })
+    }
+
+    /// Whether the attempt that is in flight is a signal.
+    fn signals(&self) -> bool {
+        let step = self.ladder.get(self.ahead.unwrap_or(self.position));
+        step.is_some_and(|step| matches!(step.step, Step::Signal { .. }))
     }
 
     /// The next signal of the ladder, with the time for which no port has had a listener.

@@ -277,3 +277,30 @@ fn restarted_sidecar_is_not_killed() {
     stage.pass(seconds(100));
     assert_eq!(stage.take(), [""; 0]);
 }
+
+/// The app ended just before, so that a request to the sidecar, which hangs, waits for its reply.
+#[test]
+fn outcome_of_the_kill_is_not_that_of_a_request() {
+    let mut spec = requested();
+    spec.containers[1].words = ["proxy", "sidecar"].map(str::to_owned).into();
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    stage.pass(seconds(1));
+    stage.delete(30, 0);
+    stage.held_at(NOON);
+    stage.list();
+    stage.pass(seconds(23));
+    stage.released_after(seconds(23), true);
+    stage.pass(seconds(7));
+    stage.exit("a", 137);
+    let request = "i POST :15000/quitquitquit";
+    assert_eq!(
+        stage.take(),
+        [HELD, "stops []", RELEASED, "quit-on-deletion", request]
+    );
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+    stage.outcome("i", Outcome::Signalled);
+    stage.exit("i", 137);
+    assert_eq!(stage.take(), [""; 0]);
+}

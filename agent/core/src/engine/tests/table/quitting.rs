@@ -287,3 +287,25 @@ fn versions_and_recipes_received_later() {
         SHIPPER,
     );
 }
+
+/// A time that has passed for one sidecar is no reason to forget that of another one.
+#[test]
+fn each_sidecar_waits_for_its_own_time() {
+    check(&[
+        row(
+            "a helper that usher gave up on ends with an error",
+            "Never app sql istio-proxy",
+            "all 3s app!0 istio-proxy>accepted sql!1 ; 2s",
+            &[
+                "istio-proxy step-failed",
+                "istio-proxy.0 POST :15000/quitquitquit",
+            ],
+        ),
+        row(
+            "the helper is back when the proxy's time has passed",
+            "OnFailure app daprd istio-proxy",
+            "all 3s app!0 daprd>accepted daprd!1 istio-proxy>accepted +daprd 1s ; 1s daprd>refused 1s",
+            &["daprd.1 POST :3500/v1.0/shutdown"],
+        ),
+    ]);
+}
