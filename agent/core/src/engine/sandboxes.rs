@@ -17,7 +17,7 @@ use crate::{
         review::HoldReview,
         state::{HeldPorts, Hold, HoldPhase, Origin, Sandbox, TableKind},
     },
-    pod::view::PodView,
+    pod::{state::Tracked, view::PodView},
     settings::config::LONGEST_WAIT,
     start::StartResult,
     worker::Trouble,
@@ -209,11 +209,10 @@ impl Engine {
         let Some(tracked) = self.pods.get_mut(&key.pod) else {
             return;
         };
-        let starts = &mut tracked.hold.starts;
-        if starts.was_held(&key.id) {
+        let Tracked { hold, runs, .. } = &mut **tracked;
+        hold.starts.ended(&key.id, |id| runs.contains(id));
+        if hold.starts.was_held(&key.id) {
             actions.push(Action::ReleaseStart { key });
-        } else {
-            starts.remove(&key.id);
         }
     }
 

@@ -129,7 +129,7 @@ impl<'engine> HoldReview<'engine> {
             } => {
                 // A held start cannot have run and ended since.
                 let ended = run_of().is_some_and(|run| run.since.is_some() && !run.lives());
-                let missed = before != Some(Progress::Over) && (ran || ended);
+                let missed = !before.is_some_and(Progress::is_over) && (ran || ended);
                 (Progress::Over, missed.then_some(Kind::StartMissed))
             }
             StartResult::Released {

@@ -35,6 +35,14 @@ pub(super) enum Progress {
     Held(Timestamp),
     /// Nothing is left to hold.
     Over,
+    /// The run has ended as well.
+    Ended,
+}
+
+impl Progress {
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Over | Self::Ended)
+    }
 }
 
 impl Starts {
@@ -59,14 +67,16 @@ impl Starts {
     /// Whether the start of a run that has ended was to be held.
     pub(crate) fn was_held(&self, id: &ContainerId) -> bool {
         let progress = self.runs.get(id);
-        progress.is_some_and(|progress| *progress != Progress::Over)
+        progress.is_some_and(|progress| !progress.is_over())
     }
 
-    /// The cgroup of a run is gone.
-    pub(crate) fn remove(&mut self, id: &ContainerId) {
-        if self.runs.get(id) == Some(&Progress::Over) {
-            self.runs.remove(id);
+    /// A run has ended, or its cgroup is gone. Its start is remembered while the run is, so that it does not count as missed.
+    pub(crate) fn ended(&mut self, id: &ContainerId, is_known: impl Fn(&ContainerId) -> bool) {
+        if let Some(progress) = self.runs.get_mut(id).filter(|progress| progress.is_over()) {
+            *progress = Progress::Ended;
         }
+        self.runs
+            .retain(|id, progress| *progress != Progress::Ended || is_known(id));
     }
 }
 
@@ -75,20 +85,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finished_start_is_forgotten_with_its_container() {
-        let [over, marked] =
-            ["a", "b"].map(|letter| ContainerId::parse(&letter.repeat(64)).unwrap());
+    fn a_finished_start_is_forgotten_with_its_run() {
+        let [over, marked, created] =
+            ["a", "b", "c"].map(|letter| ContainerId::parse(&letter.repeat(64)).unwrap());
         let runs = [
             (over.clone(), Progress::Over),
             (marked.clone(), Progress::Marked),
+            (created.clone(), Progress::Over),
         ];
         let mut starts = Starts {
             runs: runs.into(),
             ..Starts::default()
         };
-        // The holder still reports its result.
-        starts.remove(&marked);
-        starts.remove(&over);
-        assert!(starts.runs.keys().eq([&marked]));
+        // The holder still reports the result of the second one.
+        starts.ended(&marked, |_id| true);
+        starts.ended(&over, |_id| true);
+        assert!(starts.runs.keys().eq([&over, &marked, &created]));
+        // The run of the third one is not known yet.
+        starts.ended(&marked, |id| *id == marked);
+        assert!(starts.runs.keys().eq([&marked, &created]));
     }
 }

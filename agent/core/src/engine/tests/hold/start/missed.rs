@@ -1,5 +1,7 @@
 //! Apps that started before their start could be held.
 
+use std::time::Duration;
+
 use super::super::start::*;
 use crate::engine::tests::hold::found::{find, remains};
 use crate::pod::container_change::ContainerChange;
@@ -136,5 +138,31 @@ fn app_that_ran_before_this_agent_was_not_missed_by_it() {
         "{output:?}"
     );
     stage.pass(seconds(13));
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+}
+
+/// The ports are released after the end of a run whose start was released before.
+#[test]
+fn a_start_is_reported_once() {
+    let mut stage = held(
+        Mode::Enforce,
+        requesting_held_start(pod(RestartPolicy::OnFailure, &["app"])),
+    );
+    stage.shut();
+    stage.reported("a", "app", StartResult::Marked);
+    stage.start("app", "a");
+    stage.reported(
+        "a",
+        "app",
+        StartResult::Released {
+            held: Some(Duration::from_secs(10)),
+            at_limit: true,
+            ran: false,
+        },
+    );
+    stage.exit("a", 1);
+    stage.start(PROXY, "i");
+    stage.take_hold();
+    stage.probed(ready());
     assert_eq!(stage.take_hold(), ["open all", "starts []"]);
 }
