@@ -142,7 +142,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
         let saw = match (choice.skipped.last(), &found.stem) {
             (Some(last), _) => format!("{}: {}", last.name, why(&last.why)),
             (None, Some(stem)) => format!(
-                "there is no {stem}.conflist or {stem}.conf in {}",
+                "there is no {stem}.conflist, {stem}.conf or {stem}.json in {}",
                 found.conf_dir
             ),
             (None, None) => format!("there is no network configuration in {}", found.conf_dir),

@@ -114,7 +114,7 @@ fn files_that_are_no_network() {
             "a.conflist",
             LIST,
             Some("b"),
-            "there is no b.conflist or b.conf in /etc/cni/net.d",
+            "there is no b.conflist, b.conf or b.json in /etc/cni/net.d",
         ),
     ] {
         let found = cni::Found {
