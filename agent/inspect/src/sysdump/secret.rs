@@ -57,9 +57,27 @@ pub(super) fn redact_text(text: &str) -> Option<(String, u64)> {
     let (text, mut count) = key::redact_keys(text);
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        count += self::line(line, &mut clean);
+        count += match yaml_member(line) {
+            Some(name) => {
+                clean.push_str(name);
+                clean.push_str(REDACTED);
+                clean.extend(line.ends_with('\n').then_some('\n'));
+                1
+            }
+            None => self::line(line, &mut clean),
+        };
     }
     (count > 0).then_some((clean, count))
+}
+
+/// The line up to the value, if the line is a YAML member with a secret name and a value: `  DB_PASSWORD: hunter2`.
+fn yaml_member(line: &str) -> Option<&str> {
+    let (before, value) = line.split_once(": ")?;
+    let name = before.trim_start_matches([' ', '-']);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_secret = name.chars().all(is_plain) && is_secret_name(name);
+    let is_value = !["", REDACTED].contains(&value.trim());
+    (is_secret && is_value).then(|| &line[..before.len() + 2])
 }
 
 /// Redacts one line, word by word. A word ends at a character that is neither part of a token nor of a name.
@@ -281,6 +299,10 @@ mod tests {
             (r#"{"token": "abc"}"#, r#"{"token": "[redacted]"}"#),
             ("token= abc", "token= [redacted]"),
             (
+                "proxyMetadata:\n  DB_PASSWORD: \"hunter 2\"\n  - token: a: b\nport: 1",
+                "proxyMetadata:\n  DB_PASSWORD: [redacted]\n  - token: [redacted]\nport: 1",
+            ),
+            (
                 r#"sh -c "app --password  'hunter2' -v""#,
                 r#"sh -c "app --password  '[redacted]' -v""#,
             ),
@@ -313,6 +335,7 @@ mod tests {
             "",
             "the token was refused",
             "no token: not found",
+            "password:\n  file: /a\nsecretName: b",
             "--tls-token-file=/var/run/token",
             "--tls-token-file /var/run/token",
             "--ask-password --user me",
