@@ -23,7 +23,8 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Vec<Finding> {
     let failed = case
         .apps()
         .any(|app| app.newest_end().is_some_and(|end| end.code != 0));
-    if failed || !case.finishes() {
+    // The result of a deleted pod depends on no exit code.
+    if failed || case.pod.deleting || !case.finishes() {
         return Vec::new();
     }
     case.sidecars()

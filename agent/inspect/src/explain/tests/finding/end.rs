@@ -90,6 +90,9 @@ fn exit_code_that_fails_a_job() {
         .ended("app", 50, 10, 3)
         .ended("istio-proxy", 51, 9, 143);
     assert_eq!(troubles(&both), [""; 0], "the app failed as well");
+    let mut deleted = healthy().ended("istio-proxy", 51, 9, 143);
+    deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
+    assert_eq!(troubles(&deleted), [""; 0], "the kubelet terminated it");
     let again = healthy().policy("OnFailure").ended("app", 50, 10, 0);
     let again = again
         .ended("istio-proxy", 51, 9, 137)
