@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use usher_core::node::packet::Packet;
+use usher_core::node::packet::{Direction, Packet};
 use usher_inspect::capture::line::{End, Protocol, Summary};
 use usher_sys::pods::proc::ProcRoot;
 
@@ -23,7 +23,8 @@ impl Owners {
 
     /// The destination container, for the first packet of a connection.
     pub(super) fn comment(&self, packet: &Packet<'_>) -> Option<String> {
-        if self.0.is_empty() {
+        // An outgoing connection may have the port of one of the pod's listeners as the port of another host.
+        if self.0.is_empty() || packet.direction() == Some(Direction::Out) {
             return None;
         }
         let summary = Summary::of(packet);
