@@ -25,6 +25,7 @@ use std::{
 };
 
 use clap::{ArgMatches, FromArgMatches};
+use usher_inspect::pod_selector::Names;
 
 use self::{agent::Agent, cluster::Cluster, redirect::Redirect};
 use crate::{
@@ -41,6 +42,8 @@ type Code = u8;
 
 /// Commands that `--all-nodes` supports.
 const OF_ALL_NODES: [&str; 6] = ["status", "check", "pods", "stuck", "report", "sysdump"];
+/// Commands that change a pod, as `rules --fix` does. A part of a name may match another pod than intended.
+const OPERATE: [&str; 3] = ["quit", "hold", "release"];
 /// Commands that accept `-n` without a pod.
 const FILTERED_BY_NAMESPACE: [&str; 4] = ["pods", "stuck", "report", "watch"];
 
@@ -210,11 +213,11 @@ async fn answer(matches: &ArgMatches) -> Result<Code, Failure> {
     let mut line = request.finish(colours);
     let redirect = Redirect::take(&mut line, is_terminal)?;
     let words = redirect::words(line)?;
-    let dump = redirect.dump_file();
+    let file = redirect.file();
     let streams = redirect.open()?;
     let ran = exec::run(&cluster, &agent, words, streams).await;
-    if let Some(dump) = dump {
-        redirect::remove_incomplete(&dump, &ran);
+    if let Some((file, content)) = file {
+        redirect::remove_useless(&file, content, &ran);
     }
     ran
 }
@@ -233,9 +236,11 @@ async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failu
     if pods.is_empty() {
         return agent::only(cluster.agents(None).await?);
     }
+    let changes = OPERATE.contains(&&request.line.subcommand[..]) || request.line.has("fix");
+    let names = if changes { Names::Whole } else { Names::Parts };
     let mut found: Vec<(String, String)> = Vec::new();
     for pod in &pods {
-        found.push(node_of(cluster, pod, namespace).await?);
+        found.push(node_of(cluster, pod, namespace, names).await?);
     }
     let (names, mut nodes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
     request.line.set_pods(names);
@@ -257,6 +262,7 @@ async fn node_of(
     cluster: &Cluster,
     given: &str,
     namespace: Option<&str>,
+    names: Names,
 ) -> Result<(String, String), Failure> {
     let full = qualified(
         given,
@@ -276,6 +282,10 @@ async fn node_of(
             "{given:?} is not the name of a pod; the API server finds pods by name only, so add --node NODE"
         ))
     })?;
-    let pod = cluster.pod(namespace, name).await?;
+    let names = match given.contains('/') {
+        true => Names::Whole,
+        false => names,
+    };
+    let pod = cluster.pod(namespace, name, names).await?;
     agent::node_of(&pod)
 }

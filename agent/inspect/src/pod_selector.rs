@@ -18,17 +18,29 @@ pub struct Candidate {
     pub pids: Vec<i32>,
 }
 
+/// The names that match a pod. A part of the name of a pod that is gone may match another pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    Whole,
+    /// Also parts of a name, unless they contain the namespace and a name.
+    Parts,
+}
+
 /// Not exactly one pod matches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
     #[error(
-        "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address or part of a \
-         name); for a pod on another node use kubectl usher, or the agent on that node (kubectl get pod -o wide names it); \
+        "no pod on this node matches {selector:?} (namespace/name, UID, container ID, PID, IP address{}); for a pod on another node use kubectl usher, or the agent on that node (kubectl get pod -o wide names it); \
          pods on this node: {}",
+        match .names {
+            Names::Whole => "; a command that changes a pod accepts no part of a name",
+            Names::Parts => " or part of a name",
+        },
         list::first(.pods, MAX_LISTED)
     )]
     None {
         selector: String,
+        names: Names,
         /// All pods of the node, for the error text.
         pods: Vec<String>,
     },
@@ -44,9 +56,9 @@ const ID_DIGITS: usize = 8;
 /// The index of the pod that matches.
 ///
 /// The first of these rules with any match is used: the whole name, with or without the namespace; the UID; a container ID
-/// or a prefix of at least eight digits; the PID of a process; an IP address; a part of `namespace/name`, or a prefix of the
-/// UID.
-pub fn select(selector: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
+/// or a prefix of at least eight digits; the PID of a process; an IP address; with [`Names::Parts`] a part of the namespace or
+/// name, or a prefix of the UID.
+pub fn select(selector: &str, names: Names, pods: &[Candidate]) -> Result<usize, NotOne> {
     let is_name = |pod: &Candidate| {
         pod.name.as_deref().is_some_and(|name| {
             name == selector
@@ -66,7 +78,9 @@ pub fn select(selector: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
     let ip = selector.trim_matches(['[', ']']).parse::<IpAddr>().ok();
     let has_ip = |pod: &Candidate| ip.is_some_and(|ip| pod.ips.contains(&ip));
     let is_part = |pod: &Candidate| {
-        !selector.is_empty()
+        names == Names::Parts
+            && !selector.is_empty()
+            && !selector.contains('/')
             && (pod
                 .name
                 .as_ref()
@@ -98,6 +112,7 @@ pub fn select(selector: &str, pods: &[Candidate]) -> Result<usize, NotOne> {
     }
     Err(NotOne::None {
         selector: selector.to_owned(),
+        names,
         pods: pods.iter().map(display).collect(),
     })
 }
@@ -166,18 +181,39 @@ mod tests {
             ("", None),
         ];
         for (selector, expected) in table {
-            assert_eq!(select(selector, &pods).ok(), expected, "{selector}");
+            let found = select(selector, Names::Parts, &pods).ok();
+            assert_eq!(found, expected, "{selector}");
+        }
+    }
+
+    /// The first pod is gone, and the name of another one begins with its name.
+    #[test]
+    fn name_of_a_pod_that_is_gone_selects_no_other() {
+        let pods = &pods()[1..];
+        for (selector, names, expected) in [
+            ("shop/report-x7k2p", Names::Parts, None),
+            ("shop/report-x7k2p", Names::Whole, None),
+            ("report-x7k2p-", Names::Parts, Some(0)),
+            ("report-x7k2p-", Names::Whole, None),
+            ("2d7", Names::Whole, None),
+            ("4242", Names::Whole, Some(1)),
+            ("shop/report-x7k2p-2", Names::Whole, Some(0)),
+        ] {
+            let found = select(selector, names, pods).ok();
+            assert_eq!(found, expected, "{selector} {names:?}");
         }
     }
 
     #[test]
     fn errors_name_the_pods() {
-        let several = select("report", &pods()).unwrap_err().to_string();
+        let several = select("report", Names::Parts, &pods())
+            .unwrap_err()
+            .to_string();
         assert!(
             several.contains("shop/report-x7k2p, shop/report-x7k2p-2, bank/report-x7k2p"),
             "{several}"
         );
-        let none = select("x", &[]).unwrap_err().to_string();
+        let none = select("x", Names::Parts, &[]).unwrap_err().to_string();
         assert!(none.ends_with("pods on this node: none"), "{none}");
         let unnamed = Candidate {
             uid: "u".to_owned(),
@@ -189,7 +225,7 @@ mod tests {
             (20, "u, u and 8 more"),
         ] {
             let many = vec![unnamed.clone(); count];
-            let error = select("x", &many).unwrap_err().to_string();
+            let error = select("x", Names::Parts, &many).unwrap_err().to_string();
             assert!(error.ends_with(end), "{count}: {error}");
         }
     }

@@ -16,7 +16,7 @@ use usher_inspect::{
     capture::filter::Host,
     explain,
     http::{self, Header, Method, Url},
-    pod_selector::{self, Candidate},
+    pod_selector::{self, Candidate, Names},
     sysdump::measure,
 };
 
@@ -138,7 +138,10 @@ pub(super) fn select(bytes: &[u8]) -> bool {
         }
     };
     let pods: Vec<Candidate> = lines.map(candidate).collect();
-    let selected = pod_selector::select(given, &pods);
+    let selected = pod_selector::select(given, Names::Parts, &pods);
+    if let Ok(place) = pod_selector::select(given, Names::Whole, &pods) {
+        assert_eq!(selected, Ok(place));
+    }
     let is_selected = selected.is_ok();
     match selected {
         Ok(place) => assert!(place < pods.len()),

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use usher_core::admin::Document;
 use usher_inspect::{
     explain::write_time,
-    pod_selector::{self, Candidate},
+    pod_selector::{self, Candidate, Names},
     sysdump::{
         Manifest,
         manifest::{API_VERSION, Pod},
@@ -96,7 +96,7 @@ impl Dump {
     pub(crate) fn find(&self, given: &str) -> Result<&Pod, Failure> {
         let pods = &self.manifest.pods;
         let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-        let index = pod_selector::select(given, &candidates)?;
+        let index = pod_selector::select(given, Names::Parts, &candidates)?;
         pods.get(index)
             .ok_or_else(|| Failure::unavailable("the manifest of the sysdump has changed"))
     }

@@ -21,6 +21,7 @@ use usher_core::{
     pod::list::{PodList, Selection},
     settings::config::Config,
 };
+use usher_inspect::pod_selector::Names;
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot};
 
 use self::survey::Documents;
@@ -175,10 +176,10 @@ impl Node {
     }
 
     /// The pod that the argument selects.
-    pub(crate) async fn find(&self, given: &str) -> Result<Target, Failure> {
+    pub(crate) async fn find(&self, given: &str, names: Names) -> Result<Target, Failure> {
         match &self.shared {
-            Some(shared) => shared.target(given),
-            None => self.survey().await?.target(given),
+            Some(shared) => shared.target(given, names),
+            None => self.survey().await?.target(given, names),
         }
     }
 }

@@ -147,6 +147,16 @@ pub(super) fn node_of(pod: &Pod) -> Result<(String, String), Failure> {
     Ok((format!("{namespace}/{name}"), node))
 }
 
+pub(super) fn no_pod(namespace: &str, name: &str) -> Failure {
+    Failure::new(
+        Exit::PodSelection,
+        format!(
+            "there is no pod {namespace}/{name} (kubectl get pods -n {namespace}); for a pod that was deleted add --node \
+             NODE, the node where it ran"
+        ),
+    )
+}
+
 /// The pod of a namespace with this part of a name.
 pub(super) fn by_part(pods: Vec<Pod>, namespace: &str, part: &str) -> Result<Pod, Failure> {
     let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();

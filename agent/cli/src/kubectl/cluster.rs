@@ -13,6 +13,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use usher_client::error_chain::chain;
+use usher_inspect::pod_selector::Names;
 
 use super::{
     ClusterArgs,
@@ -73,13 +74,21 @@ impl Cluster {
         self.client.default_namespace()
     }
 
-    /// The pod of this name, or else the only one with this part in its name.
+    /// The pod of this name, or else, with [`Names::Parts`], the only one with this part in its name.
     ///
     /// # Errors
     /// When no pod or several pods match, or a right is missing.
-    pub(super) async fn pod(&self, namespace: &str, name: &str) -> Result<Pod, Failure> {
+    pub(super) async fn pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        names: Names,
+    ) -> Result<Pod, Failure> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         match bounded(REQUEST, pods.get(name)).await {
+            Err(error) if code(&error) == Some(NOT_FOUND) && names == Names::Whole => {
+                return Err(agent::no_pod(namespace, name));
+            }
             Err(error) if code(&error) == Some(NOT_FOUND) => {}
             found => return found.map_err(|error| failure(&error, "get pods", Some(namespace))),
         }

@@ -15,7 +15,7 @@ use super::{
     agent::{Agent, OfNode},
     exec,
     exec::Streams,
-    redirect,
+    redirect::{self, Content},
 };
 use crate::{
     failure::Failure,
@@ -150,7 +150,7 @@ async fn one(
         };
         let ran = exec::run(cluster, &agent, words, streams).await;
         if let Some(dump) = dump {
-            redirect::remove_incomplete(&dump, &ran);
+            redirect::remove_useless(&dump, Content::Sysdump, &ran);
         }
         ran
     };

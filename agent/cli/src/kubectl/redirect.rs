@@ -29,6 +29,15 @@ pub(super) struct Redirect {
     is_dump: bool,
 }
 
+/// The content of a file that a command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// An archive, which is useless if it is incomplete.
+    Sysdump,
+    /// Any part of it is useful.
+    Data,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Input {
     Stdin,
@@ -73,9 +82,13 @@ impl Redirect {
         Ok(redirect)
     }
 
-    /// The file of a sysdump, if there is one.
-    pub(super) fn dump_file(&self) -> Option<PathBuf> {
-        self.output.clone().filter(|_| self.is_dump)
+    /// The file that the command writes, and what it contains.
+    pub(super) fn file(&self) -> Option<(PathBuf, Content)> {
+        let content = match self.is_dump {
+            true => Content::Sysdump,
+            false => Content::Data,
+        };
+        Some((self.output.clone()?, content))
     }
 
     pub(super) fn open(self) -> Result<Streams<'static>, Failure> {
@@ -104,14 +117,25 @@ pub(super) fn create(path: &Path, force: bool) -> Result<File, Failure> {
     private_file::create(path, force).map_err(|error| private_file::unwritable(path, &error))
 }
 
-/// Removes the file of a sysdump that failed: it is incomplete, and the next attempt may not overwrite it. A special file
-/// stays.
-pub(super) fn remove_incomplete(dump: &Path, ran: &Result<Code, Failure>) {
-    // An archive that a limit cut is complete.
-    let complete = [Exit::Success, Exit::Problem].map(Code::from);
-    let is_complete = ran.as_ref().is_ok_and(|code| complete.contains(code));
-    if !is_complete && fs::symlink_metadata(dump).is_ok_and(|found| found.is_file()) {
-        drop(fs::remove_file(dump));
+/// Removes the file of a command that failed if it is useless: an incomplete sysdump, or an empty file. The next attempt
+/// may not overwrite it. A special file stays.
+pub(super) fn remove_useless(file: &Path, content: Content, ran: &Result<Code, Failure>) {
+    let Some(found) = fs::symlink_metadata(file)
+        .ok()
+        .filter(fs::Metadata::is_file)
+    else {
+        return;
+    };
+    let code = ran.as_ref().ok().copied();
+    let is_useless = match content {
+        // An archive that a limit cut is complete.
+        Content::Sysdump => ![Exit::Success, Exit::Problem]
+            .map(|exit| Some(Code::from(exit)))
+            .contains(&code),
+        Content::Data => found.len() == 0 && code != Some(Code::from(Exit::Success)),
+    };
+    if is_useless {
+        drop(fs::remove_file(file));
     }
 }
 
@@ -194,7 +218,9 @@ mod tests {
         let (refused, _) = taken(&["capture", "a", "-w", "-"], true);
         assert_eq!(refused.unwrap_err().exit, Exit::Usage);
         let (dump, _) = taken(&["sysdump"], true);
-        let name = dump.unwrap().dump_file().unwrap().display().to_string();
+        let (name, content) = dump.unwrap().file().unwrap();
+        assert_eq!(content, Content::Sysdump);
+        let name = name.display().to_string();
         assert!(
             name.starts_with("usher-sysdump-") && name.ends_with(".tar.gz"),
             "{name}"
@@ -210,22 +236,30 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_sysdump_is_removed() {
+    fn useless_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let [dump, pipe] = ["dump", "pipe"].map(|name| folder.path().join(name));
+        let [file, pipe] = ["file", "pipe"].map(|name| folder.path().join(name));
         let lost = || Err(Failure::unavailable("lost the connection"));
-        for (ran, stays) in [
-            (Ok(0), true),
-            (Ok(1), true),
-            (Ok(137), false),
-            (lost(), false),
+        for (content, bytes, ran, stays) in [
+            (Content::Sysdump, "cut", Ok(0), true),
+            (Content::Sysdump, "cut", Ok(1), true),
+            (Content::Sysdump, "cut", Ok(137), false),
+            (Content::Sysdump, "cut", lost(), false),
+            (Content::Data, "", Ok(0), true),
+            // Refused: the pod has hostNetwork.
+            (Content::Data, "", Ok(3), false),
+            (Content::Data, "", lost(), false),
+            (Content::Data, "packets", Ok(3), true),
+            (Content::Data, "packets", lost(), true),
         ] {
-            drop(create(&dump, true).unwrap());
-            remove_incomplete(&dump, &ran);
-            assert_eq!(dump.exists(), stays, "{ran:?}");
+            fs::write(&file, bytes).unwrap();
+            remove_useless(&file, content, &ran);
+            assert_eq!(file.exists(), stays, "{content:?} {bytes:?} {ran:?}");
         }
         mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-        remove_incomplete(&pipe, &lost());
+        for content in [Content::Sysdump, Content::Data] {
+            remove_useless(&pipe, content, &lost());
+        }
         assert!(pipe.exists());
     }
 }

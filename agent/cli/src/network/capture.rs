@@ -19,6 +19,7 @@ use tokio::{
     sync::oneshot,
 };
 use usher_client::error_chain::chain;
+use usher_inspect::pod_selector::Names;
 use usher_sys::net::packet::{self, SMALLEST_ROOM, Tap};
 
 pub(crate) use self::args::Args;
@@ -45,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     args.check(global)?;
     let node = Node::new(&global.node);
-    let target = node.find(&args.pod).await?;
+    let target = node.find(&args.pod, Names::Parts).await?;
     let effect = "the capture would contain all packets of the node";
     let netns = pod_network(&node, &target, args.host_network, effect)?;
     let interfaces = Tap::interfaces(&netns).map_err(|error| refused(&error))?;

@@ -10,6 +10,7 @@ use std::{
 use usher_core::{admin::Origin, base::duration};
 use usher_inspect::{
     connect::{Connection, Destination, Host},
+    pod_selector::Names,
     text::{printable::clean, table::Table},
 };
 
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
 
 async fn connect(args: &Args, global: &Global) -> Result<Connection, Failure> {
     let node = Node::new(&global.node);
-    let target = node.find(&args.pod).await?;
+    let target = node.find(&args.pod, Names::Parts).await?;
     let effect = "the connection would be the node's";
     let netns = sending_network(&node, &target, args.host_network, effect)?;
     let mut connection = Connection {

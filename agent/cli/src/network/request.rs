@@ -16,6 +16,7 @@ use std::{
 use usher_core::base::duration;
 use usher_inspect::{
     http::{self, Header, Method, Url},
+    pod_selector::Names,
     sysdump::measure,
 };
 
@@ -98,7 +99,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     }
     let data = args.data.as_deref().map(data).transpose()?;
     let node = Node::new(&global.node);
-    let target = node.find(&args.pod).await?;
+    let target = node.find(&args.pod, Names::Parts).await?;
     let destination = Destination::new(args, &node, &target)?;
     let head = http::request(
         &args.method,

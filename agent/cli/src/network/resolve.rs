@@ -5,6 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use usher_core::{admin::Origin, base::duration};
 use usher_inspect::{
     dns::{Name, Resolution},
+    pod_selector::Names,
     text::table::Table,
 };
 
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     let node = Node::new(&global.node);
-    let target = node.find(&args.pod).await?;
+    let target = node.find(&args.pod, Names::Parts).await?;
     let effect = "the queries would be the node's";
     let netns = sending_network(&node, &target, args.host_network, effect)?;
     let resolver = Resolver::new(&node, &target, &netns, &args.server);

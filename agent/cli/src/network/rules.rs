@@ -6,6 +6,7 @@ mod report;
 use std::time::Duration;
 
 use usher_core::admin::{Origin, PlannedTable, RequestOptions};
+use usher_inspect::pod_selector::Names;
 
 use self::{read::Reading, report::Rules};
 use crate::{
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn gather(source: &DataSource, pod: &str) -> Result<Rules, Failure> {
-    let target = source.node.find(pod).await?;
+    let target = source.node.find(pod, Names::Parts).await?;
     Reading::open(&source.node, &target)?.rules()
 }
 
@@ -77,7 +78,11 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
     } else {
         None
     };
-    let target = source.node.find(&args.pod).await?;
+    let names = match args.fix {
+        true => Names::Whole,
+        false => Names::Parts,
+    };
+    let target = source.node.find(&args.pod, names).await?;
     for gap in &target.gaps {
         print_stderr(&usher_inspect::text::printable::clean(gap));
     }

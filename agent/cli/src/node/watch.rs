@@ -13,6 +13,7 @@ use usher_core::{
     base::duration,
     decision::timeline::{Detail, Entry},
 };
+use usher_inspect::{pod_selector::Names, text::printable::clean};
 
 use self::{lines::Lines, show::Show, writer::Writer};
 use crate::{
@@ -153,12 +154,12 @@ async fn which(source: &DataSource, given: Option<&str>) -> Result<Which, Failur
     let Some(given) = given else {
         return Ok(Which::All);
     };
-    match resolve_pod(source, given).await {
+    match resolve_pod(source, given, Names::Parts).await {
         Ok(pod) => Ok(Which::Uid(pod.uid)),
         Err(none) if none.exit == Exit::PodSelection => {
             print_stderr(&format!(
                 "watching all pods with {:?} in their names, now and later",
-                usher_inspect::text::printable::clean(given)
+                clean(given)
             ));
             Ok(Which::Part(given.to_owned()))
         }

@@ -5,7 +5,10 @@ use usher_core::{
     admin::{Ordered, Origin, Pod, RequestOptions},
     recipe::ExitCode,
 };
-use usher_inspect::text::table::{Cell, Table, Tone};
+use usher_inspect::{
+    pod_selector::Names,
+    text::table::{Cell, Table, Tone},
+};
 
 use crate::{
     data_source::{Client, DataSource},
@@ -18,7 +21,7 @@ use crate::{
 // No doc comment here: clap would use it as the help of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
-    /// Pod: namespace/name, UID, container ID, PID, IP address or a unique part of its name
+    /// Pod: namespace/name, UID, container ID, PID or IP address
     pub(crate) pod: String,
 
     /// Report what the agent would do, and change nothing
@@ -34,11 +37,11 @@ pub(crate) struct OperatorClient {
 }
 
 impl OperatorClient {
-    /// Connects to the agent and resolves the pod.
+    /// Connects to the agent and resolves the pod, by its whole name.
     pub(crate) async fn open(global: &Global, pod: &str) -> Result<Self, Failure> {
         let source = DataSource::open_quietly(global).await?;
         let agent = source.agent()?.clone();
-        let pod = resolve_pod(&source, pod).await?;
+        let pod = resolve_pod(&source, pod, Names::Whole).await?;
         Ok(Self { agent, pod })
     }
 

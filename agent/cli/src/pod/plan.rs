@@ -4,6 +4,7 @@ mod show;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use usher_core::{admin::Forecast, base::time::Timestamp, settings::mode::Mode};
+use usher_inspect::pod_selector::Names;
 
 use super::pod_arg::{reject_file, resolve_pod};
 use crate::{
@@ -64,7 +65,7 @@ async fn forecast(
     let Ok(agent) = source.agent() else {
         return of_node(source, given, mode).await;
     };
-    let pod = resolve_pod(source, given).await?;
+    let pod = resolve_pod(source, given, Names::Parts).await?;
     let path = match mode {
         Some(mode) => format!("/v1/pods/{}/plan/{mode}", pod.uid),
         None => format!("/v1/pods/{}/plan", pod.uid),
@@ -81,7 +82,7 @@ async fn of_node(
     for gap in &survey.gaps {
         print_stderr(&usher_inspect::text::printable::clean(gap));
     }
-    let uid = survey.target(given)?.uid;
+    let uid = survey.target(given, Names::Parts)?.uid;
     let forecast = survey.engine().forecast(Timestamp::default(), &uid, mode);
     forecast.ok_or_else(|| {
         Failure::unavailable(

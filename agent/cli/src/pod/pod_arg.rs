@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use usher_core::admin::Pod;
-use usher_inspect::pod_selector::{self, Candidate};
+use usher_inspect::pod_selector::{self, Candidate, Names};
 
 use crate::{data_source::DataSource, failure::Failure, global::Global};
 
@@ -20,14 +20,19 @@ pub(crate) fn reject_file(global: &Global, what: &str) -> Result<(), Failure> {
     }
 }
 
-pub(crate) async fn resolve_pod(source: &DataSource, given: &str) -> Result<Pod, Failure> {
-    if given.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
-        // The agent does not keep IP addresses; the kubelet reports them.
-        return Ok(source.node.find(given).await?.pod);
+pub(crate) async fn resolve_pod(
+    source: &DataSource,
+    given: &str,
+    names: Names,
+) -> Result<Pod, Failure> {
+    let is_ip = given.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    if is_ip || given.parse::<i32>().is_ok() {
+        // The agent keeps no IP addresses and only the PIDs of init processes; the survey of the node has all.
+        return Ok(source.node.find(given, names).await?.pod);
     }
     let pods = source.pods().await?.items;
     let candidates: Vec<Candidate> = pods.iter().map(candidate).collect();
-    let place = pod_selector::select(given, &candidates)?;
+    let place = pod_selector::select(given, names, &candidates)?;
     pods.into_iter()
         .nth(place)
         .ok_or_else(|| Failure::unavailable(format!("pod {given:?} has just ended")))

@@ -7,7 +7,7 @@ use usher_core::{
     admin::{Pod, Role},
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
 };
-use usher_inspect::pod_selector::{self, Candidate};
+use usher_inspect::pod_selector::{self, Candidate, Names};
 use usher_sys::{
     net::netns::Netns,
     pods::{pidfd::Pidfd, proc::ProcRoot},
@@ -43,9 +43,9 @@ pub(crate) struct TargetContainer {
 
 impl Survey {
     /// The pod that the argument selects.
-    pub(crate) fn target(&self, given: &str) -> Result<Target, Failure> {
+    pub(crate) fn target(&self, given: &str, names: Names) -> Result<Target, Failure> {
         let candidates: Vec<Candidate> = self.pods.iter().map(|pod| self.candidate(pod)).collect();
-        let index = pod_selector::select(given, &candidates)?;
+        let index = pod_selector::select(given, names, &candidates)?;
         let gone = || Failure::unavailable(format!("pod {given:?} has just ended"));
         let pod = self.pods.get(index).cloned().ok_or_else(gone)?;
         let uid = uid_of(&pod).ok_or_else(gone)?;

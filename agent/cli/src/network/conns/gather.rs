@@ -7,7 +7,10 @@ use usher_core::{
     admin,
     node::socket::{Protocol, Socket},
 };
-use usher_inspect::conns::{Conns, Container, Input, MAX_SOCKETS, Role};
+use usher_inspect::{
+    conns::{Conns, Container, Input, MAX_SOCKETS, Role},
+    pod_selector::Names,
+};
 use usher_sys::{
     net::{
         netns::Netns,
@@ -48,7 +51,7 @@ pub(crate) async fn gather(
     pod: &str,
     detail: Detail,
 ) -> Result<Conns, Failure> {
-    let target = source.node.find(pod).await?;
+    let target = source.node.find(pod, Names::Parts).await?;
     sockets_of(&source.node, &target, detail)
 }
 

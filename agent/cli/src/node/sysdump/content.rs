@@ -4,9 +4,12 @@
 use std::{future::ready, net::IpAddr, sync::Arc};
 
 use serde_json::Value;
-use usher_inspect::sysdump::{
-    manifest::{self, Container},
-    path, pod,
+use usher_inspect::{
+    pod_selector::Names,
+    sysdump::{
+        manifest::{self, Container},
+        path, pod,
+    },
 };
 
 use super::{collection::Collection, text};
@@ -61,7 +64,7 @@ fn targets(survey: &Survey, only: &[String]) -> Result<Vec<Target>, Failure> {
     let given = if only.is_empty() { &all } else { only };
     let mut targets = Vec::with_capacity(given.len());
     for given in given {
-        match survey.target(given) {
+        match survey.target(given, Names::Parts) {
             Ok(target) => targets.push(target),
             Err(error) if !only.is_empty() => return Err(error),
             // A pod without a valid UID cannot be looked up.

@@ -12,7 +12,7 @@ use usher_core::{
 };
 use usher_inspect::{
     explain::{Case, Explanation, Facts, Seen, explain, needs_kubelet_version},
-    pod_selector::{self, Candidate},
+    pod_selector::{self, Candidate, Names},
 };
 
 use super::{certificates, kernel};
@@ -85,7 +85,7 @@ fn resolve_pod(
     given: &str,
     listed: &[Pod],
 ) -> Result<(PodUid, Option<Target>), Failure> {
-    let error = match survey.target(given) {
+    let error = match survey.target(given, Names::Parts) {
         Ok(target) => return Ok((target.uid.clone(), Some(target))),
         Err(error) => error,
     };
@@ -93,7 +93,7 @@ fn resolve_pod(
         return Err(error);
     }
     let candidates: Vec<Candidate> = listed.iter().map(candidate).collect();
-    match pod_selector::select(given, &candidates) {
+    match pod_selector::select(given, Names::Parts, &candidates) {
         Ok(place) => listed
             .get(place)
             .map(|pod| (pod.uid.clone(), None))
@@ -105,7 +105,8 @@ fn resolve_pod(
 /// The explanation of a pod that is gone, from the timeline's file. None if the name of a present pod contains the
 /// argument, so that an ambiguous name stays an error.
 fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explanation> {
-    let is_present = |pod: &usher_core::admin::Pod| pod.display_name().contains(given);
+    let is_part = !given.contains('/');
+    let is_present = |pod: &usher_core::admin::Pod| is_part && pod.display_name().contains(given);
     if survey.pods.iter().any(is_present) {
         return None;
     }
@@ -125,7 +126,7 @@ fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explana
             ..Candidate::default()
         })
         .collect();
-    let place = pod_selector::select(given, &candidates).ok()?;
+    let place = pod_selector::select(given, Names::Parts, &candidates).ok()?;
     let uid = candidates.get(place)?.uid.clone();
     entries.retain(|entry| entry.uid == uid);
     Explanation::of_gone_pod(source.node.now_ms(), &entries)
