@@ -109,9 +109,6 @@ impl NodeWatch {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let get = tokio::time::timeout(GET, nodes.get_metadata(&self.node_name));
         let node = get.await.map_err(|_elapsed| Lost::Timeout)??;
-        if std::mem::take(failing) {
-            tracing::info!(node = self.node_name, "watching the Node again");
-        }
         let version = node.metadata.resource_version.clone().unwrap_or_default();
         self.receive(node, last).await?;
         let seconds = watch_length();
@@ -120,6 +117,10 @@ impl NodeWatch {
             .timeout(seconds);
         let watch = tokio::time::timeout(GET, nodes.watch_metadata(&params, &version));
         let events = watch.await.map_err(|_elapsed| Lost::Timeout)??;
+        self.reporter.health.set_node_watch(None);
+        if std::mem::take(failing) {
+            tracing::info!(node = self.node_name, "watching the Node again");
+        }
         let mut events = Box::pin(events);
         let longest = Duration::from_secs(seconds.into()) + GRACE;
         let end = Instant::now() + longest;
@@ -135,6 +136,7 @@ impl NodeWatch {
             };
             match event {
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
+                    self.reporter.health.set_node_watch(None);
                     self.receive(node, last).await?;
                 }
                 Some(WatchEvent::Deleted(_)) => {
@@ -160,7 +162,6 @@ impl NodeWatch {
         node: PartialObjectMeta<Node>,
         last: &mut Option<Last>,
     ) -> Result<(), Lost> {
-        self.reporter.health.set_node_watch(None);
         let [annotations, labels] =
             [node.metadata.annotations, node.metadata.labels].map(|values| {
                 let mut values = values.unwrap_or_default();

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Collected, Limited};
 use hyper::{HeaderMap, Request, StatusCode, body::Bytes, header};
-use kube::{Client, client::Body};
+use kube::{
+    Client,
+    client::Body,
+    core::{Status, response::reason},
+};
 use usher_client::error_chain::chain;
 use usher_core::kube_event::{ApiRequest, ApiResult};
 
@@ -82,6 +86,12 @@ pub(super) async fn post(client: &Client, event: &ApiRequest) -> Result<(), Erro
     })
 }
 
+/// Whether the response is a `Status` about one object, with this reason.
+fn has_reason(body: &str, reason: &str) -> bool {
+    let status: Option<Status> = serde_json::from_str(body).ok();
+    status.is_some_and(|status| status.reason == reason && status.details.is_some())
+}
+
 fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) -> ApiResult {
     let after = || {
         let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
@@ -90,14 +100,18 @@ fn meaning(create: bool, status: StatusCode, headers: &HeaderMap, body: &str) ->
     match status {
         status if status.is_success() => ApiResult::Accepted,
         // The Event exists: an earlier attempt's response was lost, or an earlier agent created it.
-        StatusCode::CONFLICT if create => ApiResult::Accepted,
-        // The namespace was deleted, or the Event has expired.
-        StatusCode::NOT_FOUND => ApiResult::Gone,
+        StatusCode::CONFLICT if create && has_reason(body, reason::ALREADY_EXISTS) => {
+            ApiResult::Accepted
+        }
+        // The namespace was deleted, or the Event has expired. A proxy, or a server that does not serve the API yet, gives
+        // no reason.
+        StatusCode::NOT_FOUND if has_reason(body, reason::NOT_FOUND) => ApiResult::Gone,
         StatusCode::FORBIDDEN if body.contains(TERMINATING) => ApiResult::Gone,
         StatusCode::FORBIDDEN if NO_RIGHT.iter().any(|words| body.contains(words)) => {
             ApiResult::Retry(None)
         }
         StatusCode::CONFLICT
+        | StatusCode::NOT_FOUND
         | StatusCode::UNAUTHORIZED
         | StatusCode::REQUEST_TIMEOUT
         | StatusCode::TOO_MANY_REQUESTS => ApiResult::Retry(after()),
@@ -116,15 +130,19 @@ mod tests {
         let terminating = r#"{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
         // Recorded from an API server 1.36.
         let no_right = r#"{"kind":"Status","message":"events.events.k8s.io is forbidden: User \"system:serviceaccount:usher:usher\" cannot create resource \"events\" in API group \"events.k8s.io\" in the namespace \"shop\"","code":403}"#;
+        let exists = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"events.events.k8s.io \"a\" already exists","reason":"AlreadyExists","details":{"name":"a","group":"events.k8s.io","kind":"events"},"code":409}"#;
+        let no_namespace = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"namespaces \"shop\" not found","reason":"NotFound","details":{"name":"shop","kind":"namespaces"},"code":404}"#;
         let no_patch = no_right.replace("create", "patch");
         let quota = r#"{"message":"events.events.k8s.io \"a\" is forbidden: exceeded quota: cannot-create","code":403}"#;
         for (create, status, body, expected) in [
             (true, 201, "", ApiResult::Accepted),
             (false, 200, "", ApiResult::Accepted),
-            (true, 409, "", ApiResult::Accepted),
-            (false, 409, "", ApiResult::Retry(None)),
-            (true, 404, "", ApiResult::Gone),
-            (false, 404, "", ApiResult::Gone),
+            (true, 409, exists, ApiResult::Accepted),
+            (true, 409, "", ApiResult::Retry(None)),
+            (false, 409, exists, ApiResult::Retry(None)),
+            (true, 404, no_namespace, ApiResult::Gone),
+            (false, 404, no_namespace, ApiResult::Gone),
+            (true, 404, "404 page not found", ApiResult::Retry(None)),
             (true, 403, terminating, ApiResult::Gone),
             (true, 403, no_right, ApiResult::Retry(None)),
             (false, 403, &no_patch, ApiResult::Retry(None)),

@@ -73,9 +73,7 @@ impl Objects {
 
     pub(super) fn namespace(&self, name: &str) -> Answer {
         if self.gone.contains(name) {
-            let (status, mut body) = failure(404, "NotFound");
-            body["details"] = json!({"name": name, "kind": "namespaces"});
-            return (status, body);
+            return failure_about("namespaces", name, 404, "NotFound");
         }
         let namespace = json!({
             "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
@@ -148,12 +146,12 @@ impl Objects {
 
     pub(super) fn create_event(&mut self, namespace: &str, event: &Value) -> Answer {
         if self.gone.contains(namespace) {
-            return failure(404, "NotFound");
+            return failure_about("namespaces", namespace, 404, "NotFound");
         }
         let name = event["metadata"]["name"].as_str().expect("a name");
         let key = (namespace.to_owned(), name.to_owned());
         if self.events.contains_key(&key) {
-            return failure(409, "AlreadyExists");
+            return failure_about("events", name, 409, "AlreadyExists");
         }
         check(namespace, event);
         self.events.insert(key, event.clone());
@@ -163,7 +161,7 @@ impl Objects {
     pub(super) fn patch_event(&mut self, namespace: &str, name: &str, patch: &Value) -> Answer {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(event) = self.events.get_mut(&key) else {
-            return failure(404, "NotFound");
+            return failure_about("events", name, 404, "NotFound");
         };
         let fields = patch.as_object().expect("a merge patch");
         assert!(fields.keys().eq(["series"]), "nothing else may change");
@@ -174,6 +172,13 @@ impl Objects {
 
 pub(super) fn failure(code: u16, reason: &str) -> Answer {
     failed(code, reason, &format!("as the test wants it: {reason}"))
+}
+
+/// A failure that concerns one object.
+fn failure_about(kind: &str, name: &str, code: u16, reason: &str) -> Answer {
+    let (status, mut body) = failure(code, reason);
+    body["details"] = json!({"name": name, "kind": kind});
+    (status, body)
 }
 
 /// The message of the real API server, which distinguishes it from a rejection by a quota or a policy.
