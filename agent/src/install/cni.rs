@@ -181,7 +181,10 @@ impl Installer {
                     if error.is_about_directories() {
                         text = format!("{text}; {}", self.remedy);
                     }
-                    self.enter(State::Failed { error: text });
+                    self.enter(match wanted {
+                        true => State::Failed { error: text },
+                        false => State::StillThere { error: text },
+                    });
                 }
                 Some(again)
             }
@@ -212,8 +215,11 @@ impl Installer {
             }
             if let Err(error) = self.binary.install(&self.temporary) {
                 // An entry without a binary would block every pod's start and end.
-                if !self.binary.exists() {
-                    removal::remove_entries(&self.settings.conf_dir, &self.temporary)?;
+                if !self.binary.exists()
+                    && let Err(error) =
+                        removal::remove_entries(&self.settings.conf_dir, &self.temporary)
+                {
+                    tracing::warn!(error = %chain(&error), "could not remove the entry of the missing CNI plugin");
                 }
                 return Err(error);
             }
@@ -314,8 +320,8 @@ impl Installer {
         if self.state.as_ref() == Some(&state) || is_retry {
             return;
         }
-        let is_installed = matches!(state, State::Installed { .. });
-        self.was_installed |= is_installed;
+        let is_installed = state.is_installed();
+        self.was_installed |= matches!(state, State::Installed { .. });
         self.reporter
             .metrics
             .cni_installed
@@ -343,6 +349,9 @@ impl Installer {
             State::Failed { error } | State::Waiting { why: error } => {
                 Some(format!("the CNI plugin is not installed: {error}"))
             }
+            State::StillThere { error } => Some(format!(
+                "the entry of the CNI plugin is not removed: {error}"
+            )),
             State::Absent { name } => {
                 Some(format!("the CNI plugin is not installed yet in {name}"))
             }

@@ -31,14 +31,19 @@ use crate::args::Args;
 
 /// Cleans the node once, after the deletion of the agent's DaemonSet. The event loop and services have ended by then.
 pub(crate) fn clean_after_deletion(args: &Args) {
-    tracing::info!("the DaemonSet was deleted; removing usher from the node");
-    for thing in attempt(&places(args)) {
+    tracing::info!(
+        "the DaemonSet was deleted, or the agent's credentials were; removing usher from the node"
+    );
+    let left = attempt(&places(args));
+    for thing in &left {
         tracing::warn!(
             thing,
             "could not remove everything; run usher cleanup on the node"
         );
     }
-    tracing::info!("removed what the agent can remove from the node");
+    if left.is_empty() {
+        tracing::info!("removed usher from the node");
+    }
 }
 
 /// Cleans the node, and runs until SIGTERM or SIGINT.

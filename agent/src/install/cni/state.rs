@@ -14,6 +14,8 @@ pub(super) enum State {
     Waiting { why: String },
     /// The installation failed, and is retried.
     Failed { error: String },
+    /// The removal of the entry failed, and is retried.
+    StillThere { error: String },
     /// The Node's mode does not need the plugin, and no file has the entry.
     Unwanted,
 }
@@ -22,9 +24,17 @@ impl State {
     /// Whether the state stays until the next change.
     pub(super) const fn is_settled(&self) -> bool {
         match self {
-            Self::Installed { .. } | Self::Failed { .. } | Self::Unwanted => true,
+            Self::Installed { .. }
+            | Self::Failed { .. }
+            | Self::StillThere { .. }
+            | Self::Unwanted => true,
             Self::Absent { .. } | Self::Waiting { .. } => false,
         }
+    }
+
+    /// Whether a file has the entry.
+    pub(super) const fn is_installed(&self) -> bool {
+        matches!(self, Self::Installed { .. } | Self::StillThere { .. })
     }
 
     /// For `usher status`.
@@ -33,14 +43,14 @@ impl State {
             Self::Installed { name } => Some(name.clone()),
             Self::Absent { name } => Some(format!("soon in {name}")),
             Self::Waiting { why } => Some(why.clone()),
-            Self::Failed { error } => Some(error.clone()),
+            Self::Failed { error } | Self::StillThere { error } => Some(error.clone()),
             Self::Unwanted => None,
         };
         Plugin {
             managed: true,
-            installed: matches!(self, Self::Installed { .. }),
+            installed: self.is_installed(),
             detail,
-            failed: matches!(self, Self::Failed { .. }),
+            failed: matches!(self, Self::Failed { .. } | Self::StillThere { .. }),
         }
     }
 
@@ -58,6 +68,12 @@ impl State {
             }
             Self::Failed { error } => {
                 tracing::warn!(error, "could not install the CNI plugin; retrying");
+            }
+            Self::StillThere { error } => {
+                tracing::warn!(
+                    error,
+                    "could not remove the entry of the CNI plugin; retrying"
+                );
             }
             Self::Unwanted => {
                 tracing::info!(%dir, "the CNI plugin has no entry, since the Node's mode does not need it");

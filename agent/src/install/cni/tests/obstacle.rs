@@ -83,6 +83,37 @@ fn missing_network_is_a_failure_after_a_while() {
 }
 
 #[test]
+fn entry_that_cannot_be_removed_is_no_failed_installation() {
+    let host = Host::with(LIST_FILE, LIST);
+    let (mut installer, wanted) = host.installer_with(&[]);
+    let metrics = Arc::clone(&installer.reporter.metrics);
+    let (sender, mut events) = EventPublisher::new("node-1", metrics);
+    installer.reporter.events = sender;
+    let now = settle(&mut installer, Instant::now()) + MINUTE;
+    let text = host.text(LIST_FILE);
+    // Another program is writing the file.
+    host.write(LIST_FILE, &text[..text.len() - 10]);
+    wanted.send(false).unwrap();
+    installer.reconcile(now);
+    assert!(
+        matches!(installer.state, Some(State::StillThere { .. })),
+        "{:?}",
+        installer.state
+    );
+    assert!(events.reasons().is_empty());
+    assert_eq!(installer.reporter.metrics.cni_installed.get(), 1);
+    let waits = installer.readiness.waits();
+    assert!(
+        waits.iter().any(|why| why.contains("is not removed")),
+        "{waits:?}"
+    );
+    host.write(LIST_FILE, &text);
+    settle(&mut installer, now + MINUTE);
+    assert_eq!(installer.state, Some(State::Unwanted));
+    assert_eq!(host.text(LIST_FILE), LIST);
+}
+
+#[test]
 fn unfinished_file_is_awaited_and_the_next_one_stays_unchanged() {
     let host = Host::with(LIST_FILE, LIST);
     host.write("20-next.conflist", LIST);
