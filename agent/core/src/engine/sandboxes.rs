@@ -120,11 +120,14 @@ impl Engine {
         self.review_pod(now, &key.pod, actions);
     }
 
-    /// The namespace of a pod that was not announced could not be opened.
+    /// The namespace of a pod that was not announced could not be opened: the container has exited, or the worker process
+    /// has. The next container that starts is tried.
     pub(super) fn not_found(&mut self, uid: &PodUid) {
-        if let Some(tracked) = self.pods.get_mut(uid)
-            && mem::take(&mut tracked.hold.opens_namespace)
-        {
+        let Some(tracked) = self.pods.get_mut(uid) else {
+            return;
+        };
+        tracked.hold.inspected = false;
+        if mem::take(&mut tracked.hold.opens_namespace) {
             tracked.hold.by_operator = false;
         }
     }

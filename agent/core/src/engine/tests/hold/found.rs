@@ -22,6 +22,20 @@ pub(super) fn remains(time: Duration) -> Option<Remains> {
 }
 
 #[test]
+fn table_is_found_by_a_later_container_if_the_first_one_has_exited() {
+    let mut stage = bare(Mode::Enforce, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.start("app", "a");
+    assert_eq!(stage.take_hold(), ["look"]);
+    stage.send(Event::NotFound { key: key("a") });
+    stage.start(PROXY, "i");
+    assert_eq!(stage.take_hold(), ["look"]);
+    find(&mut stage, "i", remains(seconds(12)));
+    stage.list();
+    assert!(stage.take_hold()[0].starts_with("hold-adopted"));
+}
+
+#[test]
 fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     let remains = || remains(seconds(12));
     let restarted = |mode| {
