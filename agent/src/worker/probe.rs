@@ -7,12 +7,12 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, block_in_place};
 use usher_client::error_chain::chain;
 use usher_core::{
     hold::Probe,
@@ -44,19 +44,41 @@ const RESPONSE: Duration = Duration::from_millis(500);
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The number of running probes.
+/// A system call that takes longer is slow.
+const SLOW: Duration = Duration::from_millis(2);
+
+/// The load by all probes of the node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Load(Arc<AtomicU32>);
+pub(super) struct Load {
+    running: Arc<AtomicU32>,
+    /// Whether the last look at a socket table was slow.
+    is_slow: Arc<AtomicBool>,
+}
 
 impl Load {
     fn interval(&self) -> Duration {
-        let shares = SHARE.saturating_mul(self.0.load(Ordering::Relaxed));
+        let shares = SHARE.saturating_mul(self.running.load(Ordering::Relaxed));
         shares.clamp(MIN_INTERVAL, MAX_INTERVAL)
     }
 
     fn add(&self) -> LoadGuard {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.running.fetch_add(1, Ordering::Relaxed);
         LoadGuard(self.clone())
+    }
+
+    /// Looks at a socket table. Before Linux 6.9 a look waits for the looks of every other process of the node
+    /// ([`sock_diag_mutex`](https://github.com/torvalds/linux/blob/v6.1/net/core/sock_diag.c)), and any pod can look all
+    /// the time. Once one was slow, the following ones run beside the other tasks. That is not the normal case, because it
+    /// wakes another thread for each look.
+    fn look<T>(&self, look: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let seen = match self.is_slow.load(Ordering::Relaxed) {
+            true => block_in_place(look),
+            false => look(),
+        };
+        self.is_slow
+            .store(start.elapsed() > SLOW, Ordering::Relaxed);
+        seen
     }
 }
 
@@ -65,7 +87,7 @@ struct LoadGuard(Load);
 
 impl Drop for LoadGuard {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -107,10 +129,10 @@ impl RunningProbe {
 
 impl Target {
     async fn until_ready(&self, probe: &Probe, load: &Load) -> Result<(), sockdiag::Error> {
-        let mut sockets = Sockets::open(&self.netns)?;
+        let mut sockets = load.look(|| Sockets::open(&self.netns))?;
         let (Probe::Listens { port } | Probe::Answers { port, .. }) = *probe;
         loop {
-            if sockets.listens(port)? {
+            if load.look(|| sockets.listens(port))? {
                 match probe {
                     Probe::Listens { .. } => return Ok(()),
                     Probe::Answers { path, .. } => {
@@ -152,5 +174,30 @@ impl Target {
             }
             None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A look ends once another task of the same thread runs.
+    #[test]
+    fn slow_looks_stop_no_other_task() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let runtime = Builder::new_multi_thread().worker_threads(1).build();
+        let load = Load::default();
+        load.look(|| thread::sleep(SLOW * 2));
+        let (ran, other) = mpsc::channel();
+        let looks = async move {
+            tokio::spawn(async move { ran.send(()) });
+            load.look(|| other.recv_timeout(LIMIT))
+        };
+        let runtime = runtime.unwrap();
+        runtime.block_on(runtime.spawn(looks)).unwrap().unwrap();
     }
 }

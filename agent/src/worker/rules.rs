@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
     thread,
     time::{Duration, Instant},
 };
@@ -23,6 +23,12 @@ use usher_sys::net::{
 /// How long to wait while other large rulesets are read: less than the limit of a change. And how often to try again.
 const BUSY: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
+/// How long to wait for the thread that reads rules of iptables-legacy, which usually takes less than 1 ms.
+const TURN: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Locked while a thread reads rules of iptables-legacy.
+static LEGACY: Mutex<()> = Mutex::new(());
 
 /// The rules of nftables at the last check of a namespace. Every change of them increments the generation.
 #[derive(Debug, Default)]
@@ -121,11 +127,32 @@ impl Cache {
 }
 
 /// The evaluations by rules of iptables-legacy. Unreadable ones count as none.
+///
+/// The kernel has one lock for the rules of all namespaces
+/// ([`xt_find_table_lock`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/x_tables.c)), and copies them to a
+/// process while it has it. A pod can let that take any time, so only one thread waits for it.
 fn legacy(netns: &Netns) -> u64 {
+    let Some(_turn) = turn(&LEGACY) else {
+        tracing::debug!(netns = %netns.id(), "another thread reads rules of iptables-legacy");
+        return 0;
+    };
     iptables::evaluations(netns).unwrap_or_else(|error| {
         tracing::debug!(error = %chain(&error), "could not read the rules of iptables-legacy");
         0
     })
+}
+
+/// Waits for another thread, at most for [`TURN`].
+fn turn(taken: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    let start = Instant::now();
+    loop {
+        match taken.try_lock() {
+            Ok(turn) => return Some(turn),
+            Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < TURN => thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => return None,
+        }
+    }
 }
 
 fn verdict(evaluations: u64) -> Result<(), Trouble> {
@@ -145,6 +172,15 @@ mod tests {
             generation,
             evaluations,
         })))
+    }
+
+    #[test]
+    fn stuck_reader_is_not_awaited_for_long() {
+        let taken = Mutex::new(());
+        let first = turn(&taken).unwrap();
+        assert!(turn(&taken).is_none());
+        drop(first);
+        assert!(turn(&taken).is_some());
     }
 
     #[test]

@@ -63,7 +63,12 @@ impl Quarantine {
         }
         let is_other = self.pods.insert(netns, pod.clone()).is_some();
         if self.pods.len() > MAX_ENTRIES {
-            self.pods.pop_first();
+            // Those in quarantine stay: the next pod with such a namespace has to be known as another one.
+            let mut pods = self.pods.keys();
+            let first = pods
+                .find(|netns| !self.entries.contains_key(netns))
+                .copied();
+            first.map(|first| self.pods.remove(&first));
         }
         if is_other && !self.is_stuck(netns) {
             self.entries.remove(&netns);
@@ -234,6 +239,20 @@ mod tests {
         quarantine.begin(at(2), netns(1), Trouble::Stuck);
         quarantine.used_by(netns(1), &first);
         assert_eq!(quarantine.trouble(at(3), netns(1)), Some(Trouble::Stuck));
+    }
+
+    #[test]
+    fn pod_of_a_namespace_in_quarantine_is_remembered() {
+        let pod = |number: u64| PodUid::parse(&format!("{number:032}")).unwrap();
+        let mut quarantine = Quarantine::default();
+        quarantine.used_by(netns(0), &pod(0));
+        quarantine.begin(at(0), netns(0), Trouble::CostlyRules);
+        for ino in 1..3000 {
+            quarantine.used_by(netns(ino), &pod(ino));
+        }
+        assert_eq!(quarantine.pods.len(), MAX_ENTRIES);
+        quarantine.used_by(netns(0), &pod(3000));
+        assert_eq!(quarantine.trouble(at(1), netns(0)), None);
     }
 
     #[test]

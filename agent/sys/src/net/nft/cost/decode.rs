@@ -55,8 +55,9 @@ const CHEAP: [&str; 9] = [
 /// Cost of any other expression, which may search a set, run a module of iptables, or write a log.
 const DEAR: u64 = 16;
 
-/// From this many chains, rules and elements on a ruleset is large.
+/// From this many chains, rules and elements on a ruleset is large, or with names of this length.
 const LARGE: usize = 4000;
+const LARGE_NAMES: usize = 64 * 1024;
 /// How many large rulesets are read at the same time, a few MB each.
 const LARGE_AT_ONCE: usize = 4;
 
@@ -161,7 +162,8 @@ impl Collector {
         {
             return Err(Overflow::TooLarge);
         }
-        if self.large.is_none() && chains + self.rules + self.elements > LARGE {
+        let is_large = chains + self.rules + self.elements > LARGE || self.names > LARGE_NAMES;
+        if self.large.is_none() && is_large {
             self.large = Some(Large::begin()?);
         }
         Ok(())

@@ -158,6 +158,7 @@ fn names_and_jumps_are_bounded() {
     let mut fits = 0;
     while found.take(messages(&long).next().unwrap()).is_ok() {
         fits += 1;
+        assert_eq!(found.large.is_some(), found.names > LARGE_NAMES, "{fits}");
     }
     assert!((3000..CHAINS).contains(&fits), "{fits}");
     let jump = rule_message("output", "output", None);
