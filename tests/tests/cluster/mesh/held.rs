@@ -211,6 +211,10 @@ fn killed_agent_loses_no_connection() {
         job.join().unwrap().unwrap()
     });
     let outcome = outcomes.pop().unwrap();
+    // For the case that the next assertion fails.
+    for line in lab.log_since(since) {
+        eprintln!("{}", line.0);
+    }
     served(&outcome);
     let reason = decided(&lab, &outcome, "hold-adopted");
     assert!(reason.contains(":15001"), "{reason}");
