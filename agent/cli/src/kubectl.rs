@@ -282,10 +282,6 @@ async fn node_of(
             "{given:?} is not the name of a pod; the API server finds pods by name only, so add --node NODE"
         ))
     })?;
-    let names = match given.contains('/') {
-        true => Names::Whole,
-        false => names,
-    };
     let pod = cluster.pod(namespace, name, names).await?;
     agent::node_of(&pod)
 }

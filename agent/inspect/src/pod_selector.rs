@@ -18,11 +18,11 @@ pub struct Candidate {
     pub pids: Vec<i32>,
 }
 
-/// The names that match a pod. A part of the name of a pod that is gone may match another pod.
+/// The names that match a pod. The name of a pod that is gone may be a part of another pod's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     Whole,
-    /// Also parts of a name, unless they contain the namespace and a name.
+    /// Also parts of `namespace/name`.
     Parts,
 }
 
@@ -56,8 +56,8 @@ const ID_DIGITS: usize = 8;
 /// The index of the pod that matches.
 ///
 /// The first of these rules with any match is used: the whole name, with or without the namespace; the UID; a container ID
-/// or a prefix of at least eight digits; the PID of a process; an IP address; with [`Names::Parts`] a part of the namespace or
-/// name, or a prefix of the UID.
+/// or a prefix of at least eight digits; the PID of a process; an IP address; with [`Names::Parts`] a part of
+/// `namespace/name`, or a prefix of the UID.
 pub fn select(selector: &str, names: Names, pods: &[Candidate]) -> Result<usize, NotOne> {
     let is_name = |pod: &Candidate| {
         pod.name.as_deref().is_some_and(|name| {
@@ -80,7 +80,6 @@ pub fn select(selector: &str, names: Names, pods: &[Candidate]) -> Result<usize,
     let is_part = |pod: &Candidate| {
         names == Names::Parts
             && !selector.is_empty()
-            && !selector.contains('/')
             && (pod
                 .name
                 .as_ref()
@@ -188,10 +187,10 @@ mod tests {
 
     /// The first pod is gone, and the name of another one begins with its name.
     #[test]
-    fn name_of_a_pod_that_is_gone_selects_no_other() {
+    fn whole_name_of_a_pod_that_is_gone_selects_no_other() {
         let pods = &pods()[1..];
         for (selector, names, expected) in [
-            ("shop/report-x7k2p", Names::Parts, None),
+            ("shop/report-x7k2p", Names::Parts, Some(0)),
             ("shop/report-x7k2p", Names::Whole, None),
             ("report-x7k2p-", Names::Parts, Some(0)),
             ("report-x7k2p-", Names::Whole, None),

@@ -35,12 +35,20 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
     };
     let survey = node.shared_survey().await?;
     let pods = survey.listed.as_ref().map_err(&without_kubelet)?;
-    let (uid, target) = match resolve_pod(&survey, given, pods) {
-        Ok(found) => found,
+    // The name of a pod that is gone may be a part of another pod's name.
+    let (uid, target) = match resolve_pod(&survey, given, Names::Whole, pods) {
         Err(error) if error.exit == Exit::PodSelection => {
-            return gone_pod(source, &survey, given).ok_or(error);
+            if let Some(gone) = gone_pod(source, &survey, given, Names::Whole) {
+                return Ok(gone);
+            }
+            match resolve_pod(&survey, given, Names::Parts, pods) {
+                Err(error) if error.exit == Exit::PodSelection => {
+                    return gone_pod(source, &survey, given, Names::Parts).ok_or(error);
+                }
+                found => found?,
+            }
         }
-        Err(error) => return Err(error),
+        found => found?,
     };
     let unlisted = || {
         let text = "the kubelet does not list this pod, or usher skips it (usher check)";
@@ -83,9 +91,10 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
 fn resolve_pod(
     survey: &Survey,
     given: &str,
+    names: Names,
     listed: &[Pod],
 ) -> Result<(PodUid, Option<Target>), Failure> {
-    let error = match survey.target(given, Names::Parts) {
+    let error = match survey.target(given, names) {
         Ok(target) => return Ok((target.uid.clone(), Some(target))),
         Err(error) => error,
     };
@@ -93,7 +102,7 @@ fn resolve_pod(
         return Err(error);
     }
     let candidates: Vec<Candidate> = listed.iter().map(candidate).collect();
-    match pod_selector::select(given, Names::Parts, &candidates) {
+    match pod_selector::select(given, names, &candidates) {
         Ok(place) => listed
             .get(place)
             .map(|pod| (pod.uid.clone(), None))
@@ -102,11 +111,21 @@ fn resolve_pod(
     }
 }
 
-/// The explanation of a pod that is gone, from the timeline's file. None if the name of a present pod contains the
-/// argument, so that an ambiguous name stays an error.
-fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explanation> {
-    let is_part = !given.contains('/');
-    let is_present = |pod: &usher_core::admin::Pod| is_part && pod.display_name().contains(given);
+/// The explanation of a pod that is gone, from the timeline's file. None if present pods have the name, so that an
+/// ambiguous name stays an error.
+fn gone_pod(
+    source: &DataSource,
+    survey: &Survey,
+    given: &str,
+    names: Names,
+) -> Option<Explanation> {
+    let is_present = |pod: &usher_core::admin::Pod| {
+        let name = pod.display_name();
+        match names {
+            Names::Whole => name.split('/').next_back() == Some(given) || name == given,
+            Names::Parts => name.contains(given),
+        }
+    };
     if survey.pods.iter().any(is_present) {
         return None;
     }
@@ -126,7 +145,7 @@ fn gone_pod(source: &DataSource, survey: &Survey, given: &str) -> Option<Explana
             ..Candidate::default()
         })
         .collect();
-    let place = pod_selector::select(given, Names::Parts, &candidates).ok()?;
+    let place = pod_selector::select(given, names, &candidates).ok()?;
     let uid = candidates.get(place)?.uid.clone();
     entries.retain(|entry| entry.uid == uid);
     Explanation::of_gone_pod(source.node.now_ms(), &entries)
