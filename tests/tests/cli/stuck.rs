@@ -15,6 +15,7 @@ use crate::{golden, run};
 /// UIDs of two pods with the same name.
 const OLDER: &str = "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11";
 const NEWER: &str = "1d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b12";
+const SHORTER: &str = "2d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b13";
 
 #[test]
 fn stuck_pods_are_listed_with_their_cause() {
@@ -73,7 +74,10 @@ fn a_pod_that_is_gone_is_explained_by_the_decisions_about_it() {
     let Some(node) = privilege::granted().then(Node::new) else {
         return;
     };
-    let present = node.run(&PodSpec::job("present"));
+    let pod = node.run(&PodSpec::job("present"));
+    let present = pod.name();
+    // A part of the name of the present pod.
+    let shorter = &present[..present.len() - 1];
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let line = |ago: u64, uid: &str, pod: &str, decision: &str| {
         let at_ms = u64::try_from(now.as_millis()).unwrap() - ago * 1000;
@@ -85,6 +89,7 @@ fn a_pod_that_is_gone_is_explained_by_the_decisions_about_it() {
         line(7200, OLDER, "shop/gone-x7k2p", "would-quit"),
         line(300, NEWER, "shop/gone-x7k2p", "waiting"),
         line(200, NEWER, "shop/gone-x7k2p", "quit-accepted"),
+        line(100, SHORTER, shorter, "quit-accepted"),
     ];
     fs::write(node.run_dir().join("timeline.jsonl"), lines.concat()).unwrap();
     for given in ["shop/gone-x7k2p", "gone", NEWER] {
@@ -97,8 +102,10 @@ fn a_pod_that_is_gone_is_explained_by_the_decisions_about_it() {
         assert!(!ran.stdout.contains("would-quit"), "{given}: {ran:?}");
     }
     assert_eq!(run(&node, &["explain", "absent"]).code, Some(4));
-    let name = present.name();
-    assert!(!run(&node, &["explain", &name]).stdout.contains("gone"));
+    let ran = run(&node, &["explain", shorter]);
+    let start = format!("{shorter}: the pod is gone");
+    assert!(ran.stdout.starts_with(&start), "{ran:?}");
+    assert!(!run(&node, &["explain", &present]).stdout.contains("gone"));
     let watched = run(
         &node,
         &["watch", "--since", "4m", "--count", "1", "--no-headers"],
