@@ -87,7 +87,7 @@ fn apply_attempt(
     let force = quit.operator.as_ref().is_some_and(|request| request.force);
     let termination = Termination { view, runs, force };
     let Some(sidecar) = sidecar_of(runs, &view.plan, key) else {
-        quit.forget_flight(&key.id);
+        quit.answered_late(&key.id);
         return None;
     };
     let newest = runs.newest(&sidecar.name)?;

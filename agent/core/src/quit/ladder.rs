@@ -207,11 +207,13 @@ impl Quit {
         escalation.attempted(now, sidecar, outcome)
     }
 
-    /// The outcome of an attempt with a run that is no longer the newest one of a sidecar.
-    pub(crate) fn forget_flight(&mut self, run: &ContainerId) {
-        self.sidecars.retain(|_name, escalation| {
-            escalation.run != *run || escalation.phase != Phase::InFlight
-        });
+    /// The reply to an attempt with a run that is no longer the newest one of a sidecar. The number of its runs is kept.
+    pub(crate) fn answered_late(&mut self, run: &ContainerId) {
+        for escalation in self.sidecars.values_mut() {
+            if escalation.run == *run && escalation.phase == Phase::InFlight {
+                escalation.phase = Phase::GaveUp;
+            }
+        }
     }
 
     /// Whether usher terminated this run, and the run accepted it.

@@ -1,7 +1,5 @@
 //! Apps that started before their start could be held.
 
-use std::time::Duration;
-
 use super::super::start::*;
 use crate::engine::tests::hold::found::{find, remains};
 use crate::pod::container_change::ContainerChange;
@@ -151,15 +149,7 @@ fn a_start_is_reported_once() {
     stage.shut();
     stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
-    stage.reported(
-        "a",
-        "app",
-        StartResult::Released {
-            held: Some(Duration::from_secs(10)),
-            at_limit: true,
-            ran: false,
-        },
-    );
+    stage.reported("a", "app", released(10_000));
     stage.exit("a", 1);
     stage.start(PROXY, "i");
     stage.take_hold();
