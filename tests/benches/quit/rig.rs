@@ -22,7 +22,9 @@ impl Rig {
     /// Two nodes with this many pods each.
     pub(crate) fn new(size: usize) -> Self {
         let watched = Crowd::new(size, PodSpec::job);
-        watched.node.annotate(&[("usher.dev/mode", "enforce")]);
+        // On a node, connections are held for the first seconds of a pod only, and the worker probes meanwhile.
+        let modes = [("usher.dev/quit", "enforce"), ("usher.dev/hold", "off")];
+        watched.node.annotate(&modes);
         let mut rig = Self {
             agent: Agent::start(&watched.node),
             watched,
