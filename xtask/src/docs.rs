@@ -17,12 +17,9 @@ use anyhow::{Result, ensure};
 use usher_cluster::progress::say;
 
 use self::page::Part;
-use crate::{
-    file,
-    test::{reliability, vm},
-};
+use crate::{file, test::reliability};
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 12] = [
     (
         "sidecars",
         "overview of recipes",
@@ -40,7 +37,6 @@ const PARTS: [Part; 13] = [
     ("events", "reasons", || Ok(events::reasons())),
     ("reference-cli", "command lines", cli::reference),
     ("reliability", "faults", reliability::table),
-    ("compatibility", "kernels", vm::tables),
     ("comparison", "measured", measured::comparison),
 ];
 

@@ -1,28 +1,28 @@
 //! The results of suites, from the output of a guest.
 
-use super::guest::MARK;
+use super::{guest::MARK, suite::PROBE};
 use crate::test::verdict;
 
 /// The result of one suite on one kernel.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) suite: String,
+#[derive(Debug, Default)]
+struct Outcome {
+    suite: String,
     /// None if the guest ended before the suite.
-    pub(super) code: Option<i32>,
-    pub(super) passed: usize,
+    code: Option<i32>,
+    passed: usize,
     /// Names of tests.
-    pub(super) failed: Vec<String>,
-    pub(super) lines: Vec<String>,
+    failed: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    pub(super) outcomes: Vec<Outcome>,
+    /// The output of `usher check`.
+    probe: Vec<String>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Reader {
-    /// Returns the outcome that the line completes.
-    pub(super) fn read(&mut self, line: &str) -> Option<&Outcome> {
+    pub(super) fn read(&mut self, line: &str) {
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();
             match words[..] {
@@ -30,41 +30,54 @@ impl Reader {
                     suite: suite.to_owned(),
                     ..Outcome::default()
                 }),
-                ["end", suite, code] => {
-                    let ended = self.outcomes.iter_mut().rfind(|one| one.suite == suite)?;
-                    ended.code = code.parse().ok();
-                    return Some(ended);
+                ["end", _, code] => {
+                    if let Some(last) = self.outcomes.last_mut() {
+                        last.code = code.parse().ok();
+                    }
                 }
                 _ => {}
             }
-            return None;
+            return;
         }
-        let current = self
-            .outcomes
-            .last_mut()
-            .filter(|last| last.code.is_none())?;
+        let Some(current) = self.outcomes.last_mut().filter(|last| last.code.is_none()) else {
+            return;
+        };
         match verdict::parse(line) {
             Some((_, true)) => current.passed += 1,
             Some((name, false)) => current.failed.push(name.to_owned()),
+            None if current.suite == PROBE => self.probe.push(line.to_owned()),
             None => {}
         }
-        current.lines.push(line.to_owned());
-        None
     }
 
-    /// The suite during which the guest ended.
-    pub(super) fn unfinished(&self) -> Option<&Outcome> {
-        self.outcomes.last().filter(|last| last.code.is_none())
+    /// What `usher check` reports about the kernel, which it reports first, and a line for each suite.
+    pub(super) fn summary(&self) -> String {
+        let probe = self.probe.iter().take_while(|line| !line.is_empty());
+        let suites = self.suites().map(Outcome::line);
+        let lines: Vec<String> = probe.cloned().chain(suites).collect();
+        lines.join("\n")
+    }
+
+    /// The suites that failed or did not end, each with its failed tests.
+    pub(super) fn failures(&self) -> impl Iterator<Item = String> {
+        let failed = self.suites().filter(|one| one.code != Some(0));
+        failed.map(|one| format!("{} {}", one.suite, one.failed.join(" ")))
+    }
+
+    fn suites(&self) -> impl Iterator<Item = &Outcome> {
+        // A check also fails where only the kernel is ready, as in a guest.
+        self.outcomes.iter().filter(|one| one.suite != PROBE)
     }
 }
 
 impl Outcome {
-    pub(super) fn cell(&self) -> String {
+    fn line(&self) -> String {
+        let (suite, passed) = (&self.suite, self.passed);
         match (self.code, self.failed.len()) {
-            (None, _) => format!("not finished, {} passed", self.passed),
-            (Some(0), _) => format!("{} passed", self.passed),
-            (Some(_), 0) => "failed".to_owned(),
-            (Some(_), failed) => format!("{} passed, **{failed} failed**", self.passed),
+            (None, _) => format!("{suite}: not finished, {passed} passed"),
+            (Some(0), _) => format!("{suite}: {passed} passed"),
+            (Some(_), 0) => format!("{suite}: failed"),
+            (Some(_), failed) => format!("{suite}: {passed} passed, {failed} failed"),
         }
     }
 }
@@ -76,22 +89,15 @@ mod tests {
     #[test]
     fn results_belong_to_their_suite() {
         let mut reader = Reader::default();
-        let text = "noise\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\ntest b::c ... \u{1b}[31mFAILED\u{1b}[m\n\
-                    vm-suite end sys 101\nvm-suite begin hold\ntest d ... ok\n";
-        let ended: Vec<String> = text
-            .lines()
-            .filter_map(|line| reader.read(line).map(|ended| ended.suite.clone()))
-            .collect();
-        assert_eq!(ended, ["sys"]);
-        assert_eq!(reader.unfinished().unwrap().suite, "hold");
-        let [sys, hold] = reader.outcomes.as_slice() else {
-            panic!("{reader:?}");
-        };
-        assert_eq!(
-            (sys.code, sys.passed, sys.failed.as_slice()),
-            (Some(101), 1, &["b::c".to_owned()][..])
-        );
-        assert_eq!(sys.cell(), "1 passed, **1 failed**");
-        assert_eq!(hold.cell(), "not finished, 1 passed");
+        let text = "noise\nvm-suite begin check\nkernel\n  ! exit codes: reported no code\n\nnode\n\
+                    vm-suite end check 1\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\n\
+                    test b::c ... \u{1b}[31mFAILED\u{1b}[m\nvm-suite end sys 101\nnoise\n\
+                    vm-suite begin start\ntest e ... ok\nvm-suite end start 0\nvm-suite begin hold\ntest d ... ok\n";
+        text.lines().for_each(|line| reader.read(line));
+        let summary = "kernel\n  ! exit codes: reported no code\nsys: 1 passed, 1 failed\nstart: 1 passed\n\
+                       hold: not finished, 1 passed";
+        assert_eq!(reader.summary(), summary);
+        let failures: Vec<String> = reader.failures().collect();
+        assert_eq!(failures, ["sys b::c", "hold "]);
     }
 }

@@ -41,9 +41,12 @@ pub(super) struct Suite {
 pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     test::build()?;
     let programs = programs()?;
+    let usher = target_dir().join("debug/usher").display().to_string();
     let mut suites = vec![Suite {
         name: PROBE.to_owned(),
-        command: probe(),
+        command: [usher.as_str(), "check", "--pre", "--color=never"]
+            .map(str::to_owned)
+            .into(),
     }];
     for name in names {
         let Some(program) = programs.get(name) else {
@@ -57,13 +60,6 @@ pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
         });
     }
     Ok(suites)
-}
-
-/// The command that probes the kernel.
-pub(super) fn probe() -> Vec<String> {
-    let usher = target_dir().join("debug/usher").display().to_string();
-    let words = ["check", "--pre", "-o", "json"].map(str::to_owned);
-    [usher].into_iter().chain(words).collect()
 }
 
 /// The test programs by the names of their suites; the library of sys is `sys`.
