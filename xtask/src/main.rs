@@ -6,7 +6,6 @@ mod demo;
 mod docs;
 mod file;
 mod lint;
-mod parallel;
 mod pictures;
 mod release;
 mod step;

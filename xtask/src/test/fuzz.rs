@@ -4,7 +4,6 @@
 //! `target/fuzz/corpus`, where the next run starts. A crash or a hang is an error; its input is in `target/fuzz/crashes`.
 
 mod build;
-mod outcome;
 mod session;
 
 use std::{path::PathBuf, time::Duration};
@@ -31,9 +30,6 @@ pub(crate) struct Args {
     /// Targets to run [default: all]
     #[arg(long = "target", value_name = "NAME", num_args = 1..)]
     targets: Vec<String>,
-    /// Number of targets that run at once
-    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    jobs: u8,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -45,12 +41,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         [] => &all,
         targets => targets,
     };
-    fuzz(None, targets, args.length, args.jobs.into())
+    fuzz(None, targets, args.length)
 }
 
-/// Fuzzes all targets with one job. Other work may use the other processors.
 pub(super) fn in_pipeline() -> Result<()> {
-    fuzz(Some(PIPELINE_SEED), &session::targets()?, PIPELINE, 1)
+    fuzz(Some(PIPELINE_SEED), &session::targets()?, PIPELINE)
 }
 
 pub(super) fn build() -> Result<()> {
@@ -63,25 +58,25 @@ fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn fuzz(seed: Option<u32>, targets: &[String], length: Duration, jobs: usize) -> Result<()> {
+/// Runs one target after the other. Other work may use the other processors.
+fn fuzz(seed: Option<u32>, targets: &[String], length: Duration) -> Result<()> {
     let folder = folder()?;
     let session = Session {
         program: build::program(&folder)?,
         folder,
         seed,
+        share: session::share(length, targets.len()),
     };
-    let share = session::share(length, targets.len(), jobs);
     say(&format!(
-        "{} targets, {} s each, {jobs} at once",
+        "{} targets, {} s each",
         targets.len(),
-        share.as_secs()
+        session.share.as_secs()
     ));
-    let outcomes = session.run(targets, share, jobs)?;
-    say(&format!("\n{}", outcome::table(&outcomes)));
     let mut failed = Vec::new();
-    for outcome in outcomes.iter().filter(|one| one.failure.is_some()) {
-        say(&session.failure(outcome));
-        failed.push(outcome.target.as_str());
+    for target in targets {
+        if !session.run(target)? {
+            failed.push(target.as_str());
+        }
     }
     ensure!(failed.is_empty(), "{} failed", failed.join(", "));
     Ok(())
