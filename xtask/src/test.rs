@@ -74,7 +74,8 @@ struct Scope {
     skips_are_errors: bool,
 }
 
-pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let skips_are_errors = skips_are_errors();
     let is_root = Uid::effective().is_root();
     let scope = Scope {
         all: args.all,
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
 }
 
 /// Whether the task runs in a pipeline.
-pub(crate) fn skips_are_errors() -> bool {
+fn skips_are_errors() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Result, ensure};
 use nix::unistd::Uid;
 use usher_core::base::duration;
 
+use super::skips_are_errors;
 use crate::{
     supervisor,
     workspace::{cargo, run as run_command, run_within, target_dir},
@@ -53,14 +54,14 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args, skips_are_errors: bool) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(
         Uid::effective().is_root(),
         "a soak needs root for namespaces, mounts and cgroups"
     );
     supervisor::run(&[], false, || {
         run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
-        soak(args, skips_are_errors)
+        soak(args, skips_are_errors())
     })
 }
 
