@@ -17,9 +17,9 @@ use anyhow::{Result, ensure};
 use usher_cluster::progress::say;
 
 use self::page::Part;
-use crate::{file, test::reliability};
+use crate::file;
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 11] = [
     (
         "sidecars",
         "overview of recipes",
@@ -36,7 +36,6 @@ const PARTS: [Part; 12] = [
     ("metrics", "panels", metrics::panels),
     ("events", "reasons", || Ok(events::reasons())),
     ("reference-cli", "command lines", cli::reference),
-    ("reliability", "faults", reliability::table),
     ("comparison", "measured", measured::comparison),
 ];
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
 use crate::workspace::{root, shown};
 
@@ -17,14 +17,6 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<String> {
 
 pub(crate) fn read_bytes(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     at("read", path, fs::read)
-}
-
-/// The value in a JSON file; the default value without the file.
-pub(crate) fn read_json<T: Default + DeserializeOwned>(path: &str) -> Result<T> {
-    if !root().join(path).exists() {
-        return Ok(T::default());
-    }
-    serde_json::from_str(&read(path)?).with_context(|| format!("read {path}"))
 }
 
 /// Creates the missing folders of the path.

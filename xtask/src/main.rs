@@ -21,7 +21,7 @@ use usher_cluster::progress::say;
 
 use self::{
     release::{chart, dist, image},
-    test::{fuzz, reliability, soak, vm},
+    test::{fuzz, soak, vm},
 };
 
 #[derive(Debug, Parser)]
@@ -57,8 +57,6 @@ enum Task {
     Vm(vm::Args),
     /// Run random Jobs with random faults on synthetic pods for hours and judge each result
     Soak(soak::Args),
-    /// Run the fault matrix and write its results into docs/reliability.md
-    Reliability(reliability::Args),
     /// Build the files of a release for both architectures, in target/dist
     Dist(dist::Args),
 }
@@ -83,7 +81,6 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Cluster(args) => done(cluster::run(args)),
         Task::Image(args) => done(image::run(&args)),
         Task::Dist(args) => done(dist::run(&args)),
-        Task::Reliability(args) => done(reliability::run(&args)),
         Task::Vm(args) => done(vm::run(&args)),
         Task::Soak(args) => soak::run(&args),
     }

@@ -6,7 +6,6 @@
 mod background;
 pub(crate) mod clusters;
 pub(crate) mod fuzz;
-pub(crate) mod reliability;
 mod rerun;
 pub(crate) mod soak;
 mod verdict;

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use super::{finding::Finding, source::Source};
-use crate::test::reliability::{ALL, functions};
 
 const PAGES: [&str; 2] = ["docs/security.md", "docs/reliability.md"];
 const RULE: &str = "named-test";
@@ -14,6 +13,8 @@ const COLUMNS: [&str; 2] = ["test", "tests"];
 const FOLDERS: [&str; 4] = ["agent/", "cni-plugin/", "tests/", "xtask/"];
 /// A name with this many words is a test. System calls have fewer.
 const WORDS: usize = 5;
+/// All tests of a module.
+const ALL: &str = "*";
 
 /// `exists` tests a path relative to the top of the repository.
 pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
@@ -30,7 +31,7 @@ pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<F
     let mut found = Vec::new();
     for page in pages() {
         for (line, span) in page.prose().flat_map(spans) {
-            let message = if FOLDERS.iter().any(|folder| span.starts_with(folder)) {
+            let message = if is_path(span) {
                 (!exists(Path::new(span))).then(|| format!("{span}: no such file"))
             } else {
                 (is_test_name(span) && !is_test(&tests, span))
@@ -43,9 +44,27 @@ pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<F
     found
 }
 
-/// The folders and the module of a file. The `tests.rs` of a folder belongs to the folder.
+/// The folders and the module of a file. The `main.rs` of a test program belongs to its folder.
 fn modules(path: &str) -> Vec<&str> {
-    path.trim_end_matches(".rs").split('/').collect()
+    let path = path.trim_end_matches(".rs").trim_end_matches("/main");
+    path.split('/').collect()
+}
+
+/// The names of the functions that are tests.
+fn functions(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        if line == "#[test]" || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some((_, rest)) = line.split_once("fn ")
+            && is_test
+        {
+            found.extend(rest.split('(').next());
+            is_test = false;
+        }
+    }
+    found
 }
 
 /// The texts between backticks.
@@ -54,6 +73,10 @@ fn spans((number, text): (usize, &str)) -> impl Iterator<Item = (usize, &str)> {
         .skip(1)
         .step_by(2)
         .map(move |span| (number, span))
+}
+
+fn is_path(span: &str) -> bool {
+    FOLDERS.iter().any(|folder| span.starts_with(folder))
 }
 
 fn is_test_name(span: &str) -> bool {
@@ -95,8 +118,10 @@ fn rows_without_tests(page: &Source) -> Vec<Finding> {
             column = Some(title.unwrap_or(usize::MAX));
             continue;
         };
-        let cell = cells.get(tests).copied().unwrap_or("`");
-        if !cell.contains('`') && !cell.starts_with("---") {
+        let Some(cell) = cells.get(tests).filter(|cell| !cell.starts_with("---")) else {
+            continue;
+        };
+        if !spans((number, cell)).any(|(_, span)| is_path(span) || is_test_name(span)) {
             let fault = format!("\"{}\" names no test", cells[0]);
             found.push(Finding::error(&page.path, number, RULE, fault));
         }
@@ -107,12 +132,14 @@ fn rows_without_tests(page: &Source) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file;
 
     fn found(page: &str) -> Vec<String> {
         let test = "#[test]\nfn one_two_three_four_five() {}\nfn helper() {}\n";
         let sources = [
             ("docs/security.md", page),
             ("tests/tests/hold/owner.rs", test),
+            ("tests/tests/edges/main.rs", test),
             ("agent/sys/src/netns.rs", test),
         ];
         let sources = sources.map(|(path, text)| Source::new(path, text));
@@ -124,10 +151,54 @@ mod tests {
             .collect()
     }
 
+    /// A word of each fault that the matrix in the page about reliability must have.
+    const FAULTS: [&str; 24] = [
+        "any kind of action",
+        "while connections wait",
+        "while starts wait",
+        "absent at an exit",
+        "containerd",
+        "kubelet",
+        "API server",
+        "clock jumps",
+        "full disk",
+        "inotify queue",
+        "watches exhausted",
+        "ENOBUFS",
+        "EMFILE",
+        "memory limit",
+        "/proc slow",
+        "CPU starvation",
+        "sidecar hangs",
+        "hundreds of pods",
+        "pid, sandbox or pod",
+        "kernel lacks",
+        "CNI configuration",
+        "usher uninstalled",
+        "malformed input",
+        "deleted configuration",
+    ];
+
+    #[test]
+    fn every_fault_has_a_row() {
+        let page = file::read(PAGES[1]).unwrap();
+        let (_, matrix) = page
+            .split_once("\n| fault | what happens | tests |\n")
+            .unwrap();
+        for word in FAULTS {
+            let mut rows = matrix.lines().take_while(|line| line.starts_with('|'));
+            let fault = |row: &str| row.split('|').nth(1).unwrap().to_owned();
+            assert!(
+                rows.any(|row| fault(row).contains(word)),
+                "no row about {word}"
+            );
+        }
+    }
+
     #[test]
     fn missing_tests_and_files_are_found() {
         let page = "`owner::one_two_three_four_five` `owner::*` `owner::helper`\n\
-                    `netns::tests::one_two_three_four_five` `a::one_two_three_four_five`\n\
+                    `netns::tests::one_two_three_four_five` `a::one_two_three_four_five` `edges::*`\n\
                     `one_two_three_four_five` `one_two_three_four_six`\n\
                     `open_by_handle_at` `usher_hold_dropped_copies_total` `SYS_ADMIN`\n\
                     `tests/tests/hold/owner.rs` `tests/tests/gone.rs`\n";
@@ -142,7 +213,7 @@ mod tests {
 
     #[test]
     fn rows_without_a_test_are_found() {
-        let page = "| attack | test |\n| --- | --- |\n| a | `owner::*` |\n| b | |\n\n\
+        let page = "| attack | test |\n| --- | --- |\n| a | `owner::*` |\n| b | `hostUsers: false` |\n\n\
                     | file | use |\n| --- | --- |\n| c | d |\n";
         assert_eq!(found(page), ["4 \"b\" names no test"]);
     }
