@@ -7,7 +7,6 @@ mod cli;
 mod configuration;
 mod events;
 pub(crate) mod markdown;
-mod measured;
 mod metrics;
 mod page;
 mod recipe;
@@ -19,7 +18,7 @@ use usher_cluster::progress::say;
 use self::page::Part;
 use crate::file;
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 10] = [
     (
         "sidecars",
         "overview of recipes",
@@ -36,7 +35,6 @@ const PARTS: [Part; 11] = [
     ("metrics", "panels", metrics::panels),
     ("events", "reasons", || Ok(events::reasons())),
     ("reference-cli", "command lines", cli::reference),
-    ("comparison", "measured", measured::comparison),
 ];
 
 #[derive(Debug, clap::Args)]

@@ -39,7 +39,7 @@ pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<S
 }
 
 /// The figures of all benchmarks for one budget.
-pub(super) fn of_key<'record>(documents: &'record [Document], key: &str) -> Vec<&'record Figure> {
+fn of_key<'record>(documents: &'record [Document], key: &str) -> Vec<&'record Figure> {
     let sections = documents.iter().flat_map(|document| &document.sections);
     let figures = sections.flat_map(|section| &section.figures);
     figures.filter(|figure| figure.key == key).collect()

@@ -36,22 +36,6 @@ pub(super) fn limit(limit: Limit, unit: &str) -> String {
     }
 }
 
-/// A number in groups of three digits.
-pub(super) fn grouped(value: f64) -> String {
-    if value < 1000.0 {
-        return short(value);
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (number, digit) in digits.chars().enumerate() {
-        if number > 0 && (digits.len() - number) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,8 +54,6 @@ mod tests {
         ] {
             assert_eq!(short(value), text);
         }
-        assert_eq!(grouped(5000.0), "5,000");
-        assert_eq!(grouped(1_234_567.0), "1,234,567");
         assert_eq!(limit(Limit::Between(0.95, 1.05), ""), "0.95 to 1.05");
     }
 }
