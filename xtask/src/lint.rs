@@ -33,7 +33,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the rules of this repository and the table of packages; takes a second
+    /// Only the rules of this repository and the table of packages; takes a few seconds
     #[arg(long)]
     rules: bool,
 }

@@ -1,6 +1,7 @@
 //! Paths of this repository, and commands that run there.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsStr,
     path::{Path, PathBuf},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Node, NodeDep, Package};
+use cargo_metadata::{Metadata, MetadataCommand};
 use usher_cluster::{programs, progress::output};
 
 pub(crate) fn root() -> &'static Path {
@@ -51,17 +52,21 @@ pub(crate) fn metadata() -> Result<Metadata> {
         .context("read the packages from cargo")
 }
 
-/// The packages that a package needs, without those for its tests and its build.
-pub(crate) fn dependencies<'a>(
-    metadata: &'a Metadata,
-    node: &'a Node,
-) -> impl Iterator<Item = &'a Package> {
-    let is_normal = |dependency: &&NodeDep| {
-        let mut kinds = dependency.dep_kinds.iter();
-        kinds.any(|info| info.kind == DependencyKind::Normal)
+/// Name and version.
+pub(crate) type PackageId = (String, String);
+
+/// The packages that cargo links for a target into one of these packages. Procedural macros are excluded: they run in
+/// the compiler.
+pub(crate) fn linked(packages: &[&str], target: &str) -> Result<BTreeSet<PackageId>> {
+    let mut tree = cargo(["tree", "--locked", "--target", target, "--prefix", "none"]);
+    tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]);
+    tree.args(packages.iter().flat_map(|package| ["--package", package]));
+    let id = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (name, version) = (words.next()?, words.next()?);
+        Some((name.to_owned(), version.strip_prefix('v')?.to_owned()))
     };
-    let normal = node.deps.iter().filter(is_normal);
-    normal.map(|dependency| &metadata[&dependency.pkg])
+    Ok(output(&mut tree)?.lines().filter_map(id).collect())
 }
 
 /// cargo at the top of the repository.

@@ -10,19 +10,15 @@ use std::{
 };
 
 use anyhow::Result;
-use cargo_metadata::{Metadata, Package};
+use cargo_metadata::{DependencyKind, Metadata, Node, NodeDep, Package};
 use serde_json::{Value, json};
-use usher_cluster::progress::output;
 
 use super::{VERSION, build::Architecture};
 use crate::{
     file,
     release::PROGRAMS,
-    workspace::{cargo, dependencies, metadata},
+    workspace::{self, PackageId as Id, metadata},
 };
-
-/// Name and version.
-type Id = (String, String);
 
 pub(super) fn write(path: &Path) -> Result<()> {
     file::write_json(path, &document()?)
@@ -59,9 +55,10 @@ fn document() -> Result<Value> {
 
 /// The packages that cargo links for any architecture, and all metadata.
 fn linked() -> Result<(BTreeSet<Id>, Metadata)> {
+    let programs = PROGRAMS.map(|(_, package)| package);
     let mut linked = BTreeSet::new();
     for architecture in Architecture::ALL {
-        linked.extend(linked_for(architecture.target())?);
+        linked.extend(workspace::linked(&programs, architecture.target())?);
     }
     Ok((linked, metadata()?))
 }
@@ -72,23 +69,6 @@ pub(in crate::release) fn linked_packages() -> Result<Vec<Package>> {
     let mut packages = metadata.packages;
     packages.retain(|package| linked.contains(&id_of(package)));
     Ok(packages)
-}
-
-/// The packages that cargo links for a target. Procedural macros are excluded: they run in the compiler.
-fn linked_for(target: &str) -> Result<BTreeSet<Id>> {
-    let mut tree = cargo(["tree", "--locked", "--target", target, "--prefix", "none"]);
-    tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]);
-    tree.args(
-        PROGRAMS
-            .iter()
-            .flat_map(|(_, package)| ["--package", package]),
-    );
-    let id = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (name, version) = (words.next()?, words.next()?);
-        Some((name.to_owned(), version.strip_prefix('v')?.to_owned()))
-    };
-    Ok(output(&mut tree)?.lines().filter_map(id).collect())
 }
 
 /// SHA-256 of each package of a registry, from a lock file. cargo writes a narrow form of TOML: a table for each
@@ -155,6 +135,16 @@ fn edges(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
         .into_iter()
         .chain(below.iter().map(edge))
         .collect()
+}
+
+/// The packages that a package needs, without those for its tests and its build.
+fn dependencies<'a>(metadata: &'a Metadata, node: &'a Node) -> impl Iterator<Item = &'a Package> {
+    let is_normal = |dependency: &&NodeDep| {
+        let mut kinds = dependency.dep_kinds.iter();
+        kinds.any(|info| info.kind == DependencyKind::Normal)
+    };
+    let normal = node.deps.iter().filter(is_normal);
+    normal.map(|dependency| &metadata[&dependency.pkg])
 }
 
 #[cfg(test)]
