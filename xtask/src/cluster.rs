@@ -17,8 +17,8 @@ use crate::{
 
 /// The variable with the cluster's name for tests and benchmarks.
 pub(crate) const VARIABLE: &str = "USHER_TEST_CLUSTER";
-pub(crate) const AGENT_NAMESPACE: &str = "usher";
-pub(crate) const AGENT: &str = "daemonset/usher";
+const AGENT_NAMESPACE: &str = "usher";
+const AGENT: &str = "daemonset/usher";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -1,141 +1,150 @@
 //! `cargo xtask demo`: usher's main task on a real cluster, which is removed afterwards.
 //!
-//! A Job with Istio's proxy as a regular container does not complete when its app ends. usher terminates the proxy, and
-//! the Job takes as long as one without a proxy. All times are on one clock and start with the app's own last action.
+//! A Job with Istio's proxy as a regular container does not complete when its app ends. usher terminates the proxy.
 
-mod lab;
-mod table;
-
-use std::process::ExitCode;
-
-use anyhow::{Result, ensure};
-use serde_json::{Value, json};
-use usher_cluster::{
-    Config,
-    progress::{Progress, say},
-    workload::{app_container, istio_proxy_container, job, native_sidecar},
+use std::{
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use self::lab::{APP, Lab, NAMESPACE};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use usher_cluster::{
+    Cluster, Config, podlog,
+    progress::Progress,
+    workload::{app_container, istio_proxy_container, job},
+};
+use usher_tests::wait::poll_within;
+
 use crate::{cluster, supervisor};
 
 const CLUSTER: &str = "demo";
+const NAMESPACE: &str = "default";
+const APP: &str = "app";
 /// Run time of the app. The proxy is ready before the app ends, as in most Jobs.
-const RUN_FOR_MS: u32 = 2000;
-/// The kubelet checks its containers once per second: each turn shifts the app's end within that second.
-const SHIFT_MS: u32 = 333;
+const RUN_FOR: &str = "2000ms";
+const OBSERVED: &str = "observe";
+const ENFORCED: &str = "enforce";
+/// How long the agent observes a Job. A Job that completes takes 3 or 4 s.
+const WATCHED: Duration = Duration::from_secs(6);
+/// Longer than any expected event takes.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Number of runs of each Job; the table has the medians
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    runs: u32,
     /// Keep the cluster
     #[arg(long)]
     keep: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Case {
-    Observe,
-    Enforce,
-    Plain,
-    Native,
-}
-
-impl Case {
-    /// The cases that complete.
-    const TIMED: [Self; 3] = [Self::Enforce, Self::Plain, Self::Native];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Observe => "Job with Istio's proxy, usher observes",
-            Self::Enforce => "Job with Istio's proxy, usher enforces",
-            Self::Plain => "Job without a sidecar",
-            Self::Native => "Job with the proxy as a native sidecar",
-        }
-    }
-
-    /// The name of the case's Job.
-    fn name(self, turn: u32) -> String {
-        format!("{self:?}-{turn}").to_lowercase()
-    }
-
-    /// The app's run time differs between turns.
-    fn job(self, turn: u32) -> Value {
-        let run_for = format!("{}ms", RUN_FOR_MS + turn % 3 * SHIFT_MS);
-        let mut containers = vec![app_container(APP, &["--run-for", &run_for])];
-        if matches!(self, Self::Observe | Self::Enforce) {
-            containers.push(istio_proxy_container());
-        }
-        let mut job = job(&self.name(turn), NAMESPACE, "Never", &containers);
-        if self == Self::Native {
-            job["spec"]["template"]["spec"]["initContainers"] =
-                json!([native_sidecar(istio_proxy_container())]);
-        }
-        job
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    supervisor::run(&[CLUSTER], args.keep, || show(args.runs))
+    supervisor::run(&[CLUSTER], args.keep, show)
 }
 
-fn show(runs: u32) -> Result<()> {
+fn show() -> Result<()> {
     let progress = Progress::new();
     progress.step("the agent's image, and a cluster of one node");
     let cluster = cluster::recreate(Config::from_env(CLUSTER)?)?;
     cluster::install_agent(&cluster)?;
-    let lab = Lab::open(&cluster)?;
-    progress.step(Case::Observe.title());
-    let observed = lab.observe()?;
+
+    progress.step("Job with Istio's proxy, usher observes");
+    cluster.apply(&job_with_proxy(OBSERVED))?;
+    let ended = app_end(&cluster, OBSERVED)?;
+    let is_complete = wait(&cluster, OBSERVED, WATCHED).is_ok();
+    ensure!(!is_complete, "the Job completed while usher observes");
     progress.step(&format!(
-        "{:.0} ms after its app's end the Job is not Complete",
-        observed.watched_ms
+        "{} ms after its app's end the Job is not Complete",
+        ms(ended, SystemTime::now())
     ));
-    let released = lab.enforce()?;
+
+    let from = SystemTime::now();
+    let node = cluster.node_name();
+    cluster.kubectl(&["annotate", "node", node, "usher.dev/mode=enforce"])?;
+    let complete = wait(&cluster, OBSERVED, LIMIT)?;
     progress.step(&format!(
-        "Node annotated with usher.dev/mode=enforce: that Job is Complete {released:.0} ms later"
+        "Node annotated with usher.dev/mode=enforce: that Job is Complete {} ms later",
+        ms(from, complete)
     ));
-    let mut rows = Case::TIMED.map(|case| (case, Vec::new()));
-    // The cases alternate, so that other load of the machine affects all of them.
-    for turn in 1..=runs {
-        for (case, samples) in &mut rows {
-            progress.step(&format!("{} ({turn} of {runs})", case.title()));
-            let sample = lab.run(*case, turn)?;
-            ensure!(
-                *case != Case::Enforce || sample.accepted_ms.is_some(),
-                "{}: usher's log has no accepted request",
-                case.title()
-            );
-            samples.push(sample);
-        }
-    }
-    say(&table::table(&observed, &rows));
+
+    progress.step("Job with Istio's proxy, usher enforces");
+    cluster.apply(&job_with_proxy(ENFORCED))?;
+    let complete = wait(&cluster, ENFORCED, LIMIT)?;
+    progress.step(&format!(
+        "Complete {} ms after its app's end; a Job without a sidecar takes 1200 to 3200 ms",
+        ms(app_end(&cluster, ENFORCED)?, complete)
+    ));
     Ok(())
+}
+
+fn job_with_proxy(name: &str) -> Value {
+    let app = app_container(APP, &["--run-for", RUN_FOR]);
+    job(name, NAMESPACE, "Never", &[app, istio_proxy_container()])
+}
+
+/// Waits until the Job is Complete. Returns the time at which the watch of `kubectl wait` reported it.
+fn wait(cluster: &Cluster, job: &str, limit: Duration) -> Result<SystemTime> {
+    let job = format!("job/{job}");
+    let timeout = format!("--timeout={}s", limit.as_secs());
+    let wait = ["wait", "--for=condition=Complete", &job, &timeout];
+    cluster.kubectl(&[&["-n", NAMESPACE], &wait[..]].concat())?;
+    Ok(SystemTime::now())
+}
+
+/// Waits until the API reports that the Job's app ended. Returns the time that the app wrote as its last action.
+fn app_end(cluster: &Cluster, job: &str) -> Result<SystemTime> {
+    let label = format!("app={job}");
+    let pods = ["-n", NAMESPACE, "get", "pods", "-l", &label];
+    let ended = || {
+        let list = cluster.kubectl_json(&pods);
+        list.map(|list| ended_pod(&list)).transpose()
+    };
+    let pod = poll_within(LIMIT, ended).context("the app did not end")??;
+    let log = cluster.kubectl(&["-n", NAMESPACE, "logs", &pod, "-c", APP])?;
+    let at = podlog::last_value(&log, "app-exit", "unix_ns");
+    let at = at.with_context(|| format!("no app-exit in the log of {pod}"))?;
+    Ok(UNIX_EPOCH + Duration::from_nanos(at))
+}
+
+/// The name of the first pod of a list, once its app has terminated.
+fn ended_pod(list: &Value) -> Option<String> {
+    let pod = &list["items"][0];
+    let mut statuses = pod["status"]["containerStatuses"].as_array()?.iter();
+    let app = statuses.find(|status| status["name"] == APP)?;
+    app["state"]["terminated"].as_object()?;
+    pod["metadata"]["name"].as_str().map(str::to_owned)
+}
+
+fn ms(from: SystemTime, to: SystemTime) -> u128 {
+    to.duration_since(from).unwrap_or_default().as_millis()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn jobs_differ_in_the_place_of_the_proxy() {
-        let spec = |case: Case| case.job(0)["spec"]["template"]["spec"].clone();
-        let names = |list: &Value| -> Vec<String> {
-            let list = list.as_array().cloned().unwrap_or_default();
-            list.iter().map(|one| one["name"].to_string()).collect()
+    fn proxy_is_a_regular_container() {
+        let job = job_with_proxy(OBSERVED);
+        let containers = job["spec"]["template"]["spec"]["containers"].as_array();
+        let names = containers.unwrap().iter().map(|one| &one["name"]);
+        assert_eq!(names.collect::<Vec<_>>(), ["app", "istio-proxy"]);
+    }
+
+    #[test]
+    fn pod_has_ended_with_its_app() {
+        let list = |state: Value| {
+            json!({"items": [{
+                "metadata": {"name": "observe-x7"},
+                "status": {
+                    "containerStatuses": [{"name": "istio-proxy"}, {"name": "app", "state": state}],
+                },
+            }]})
         };
-        let regular = spec(Case::Enforce);
-        assert_eq!(
-            names(&regular["containers"]),
-            ["\"app\"", "\"istio-proxy\""]
-        );
-        assert_eq!(regular, spec(Case::Observe));
-        assert_eq!(names(&spec(Case::Plain)["containers"]), ["\"app\""]);
-        let native = spec(Case::Native);
-        assert_eq!(names(&native["containers"]), ["\"app\""]);
-        assert_eq!(native["initContainers"][0]["restartPolicy"], "Always");
-        assert_eq!(Case::Native.name(2), "native-2");
+        let found = ended_pod(&list(json!({"terminated": {"exitCode": 0}})));
+        assert_eq!(found.as_deref(), Some("observe-x7"));
+        assert_eq!(ended_pod(&list(json!({"running": {}}))), None);
+        assert_eq!(ended_pod(&json!({"items": []})), None);
     }
 }

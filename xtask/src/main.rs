@@ -33,7 +33,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Run a Job with Istio's proxy on a real cluster, without usher's help and with it, in about two minutes
+    /// Run a Job with Istio's proxy on a real cluster, without usher's help and with it
     Demo(demo::Args),
     /// Run lint, unit tests, node tests and the tests on a real cluster
     Test(test::Args),
