@@ -38,7 +38,7 @@ enum Task {
     /// Run lint, unit tests, node tests and the tests on a real cluster
     Test(test::Args),
     /// Write the generated parts of the documentation
-    Docs(docs::Args),
+    Docs,
     /// Draw the pictures of the documentation from a run on a real cluster with Istio and Prometheus
     Pictures(pictures::Args),
     /// Render the plain manifests from the Helm chart
@@ -72,7 +72,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Demo(args) => demo::run(&args),
         Task::Test(args) => test::run(&args),
-        Task::Docs(args) => done(docs::run(&args)),
+        Task::Docs => done(docs::write()),
         Task::Pictures(args) => pictures::run(&args),
         Task::Chart(args) => done(chart::run(&args)),
         Task::Lint(args) => done(lint::run(&args)),

@@ -19,8 +19,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{Metadata, MetadataCommand, TargetKind};
+use anyhow::{Result, bail};
+use cargo_metadata::{Metadata, TargetKind};
 use nix::unistd::Uid;
 use usher_cluster::{
     Layout,
@@ -32,7 +32,7 @@ use crate::{
     bench, lint,
     step::Steps,
     supervisor,
-    workspace::{cargo, root, run as run_command},
+    workspace::{cargo, metadata, run as run_command},
 };
 
 /// Builds an agent that stops at the points where a test kills it. Selects the packages of [`test_command`], so that
@@ -201,19 +201,9 @@ fn test_command(scope: Scope) -> Command {
     test
 }
 
-fn metadata() -> Result<Metadata> {
-    MetadataCommand::new()
-        .current_dir(root())
-        .no_deps()
-        .exec()
-        .context("read the test programs from cargo")
-}
-
 fn targets_without_cluster(metadata: &Metadata) -> Vec<String> {
-    let targets = metadata
-        .packages
-        .iter()
-        .flat_map(|package| &package.targets);
+    let packages = metadata.workspace_packages().into_iter();
+    let targets = packages.flat_map(|package| &package.targets);
     let mut names: Vec<String> = targets
         .filter(|target| target.kind.contains(&TargetKind::Test))
         .map(|target| target.name.clone())

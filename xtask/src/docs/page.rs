@@ -37,28 +37,6 @@ pub(super) fn fill(path: &str, text: &str, parts: &[Part]) -> Result<String> {
     Ok(page)
 }
 
-/// The first difference between a page and the code.
-pub(super) fn difference(path: &str, current: &str, wanted: &str) -> Option<String> {
-    if current == wanted {
-        return None;
-    }
-    let same = current
-        .lines()
-        .zip(wanted.lines())
-        .take_while(|(one, other)| one == other)
-        .count();
-    let line = |text: &str| {
-        let line = text.lines().nth(same);
-        line.map_or("nothing".to_owned(), |line| format!("\"{line}\""))
-    };
-    Some(format!(
-        "{path}:{}: page: {}\n  code: {}",
-        same + 1,
-        line(current),
-        line(wanted)
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,15 +88,5 @@ mod tests {
         ] {
             assert_eq!(of(&text), error);
         }
-    }
-
-    #[test]
-    fn first_difference_is_shown() {
-        assert_eq!(difference("a.md", "a\nb\n", "a\nb\n"), None);
-        let found = difference("a.md", "a\nb\nc\n", "a\nB\nC\n").unwrap();
-        let expected = "a.md:2: page: \"b\"\n  code: \"B\"";
-        assert_eq!(found, expected);
-        let longer = difference("a.md", "a\n", "a\nb\n").unwrap();
-        assert!(longer.contains("a.md:2: page: nothing"), "{longer}");
     }
 }
