@@ -10,7 +10,7 @@
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 # An agent that is terminated after the deletion of this DaemonSet removes usher from its node.
 - name: USHER_DAEMONSET
-  value: {{ include "usher.fullname" . }}
+  value: {{ include "usher.fullname" . | quote }}
 {{- if ne (include "usher.fullname" .) "usher" }}
 - name: USHER_CNI_OWN_POD
   value: $(POD_NAMESPACE)/{{ include "usher.fullname" . }}-

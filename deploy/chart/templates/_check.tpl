@@ -1,9 +1,9 @@
 {{/* On how many nodes a check runs: preflight.nodes, else every node that can run a pod of the Job now; 1 without a cluster to look
-     at. */}}
+     at. With rbac.create=false the installer may not list Nodes, and a lookup without that right fails the installation. */}}
 {{- define "usher.checkNodes" -}}
 {{- $count := .Values.preflight.nodes | int -}}
-{{- if eq $count 0 -}}
-{{- $selector := merge (dict "kubernetes.io/os" "linux") .Values.nodeSelector -}}
+{{- if and (eq $count 0) .Values.rbac.create -}}
+{{- $selector := include "usher.nodeSelector" . | fromYaml -}}
 {{- range (lookup "v1" "Node" "" "").items -}}
 {{- $node := . -}}
 {{- $fits := true -}}
@@ -31,15 +31,17 @@
 {{- fail (printf "the namespace %s enforces the Pod Security level %s, which admits no agent; run: kubectl label namespace %s --overwrite pod-security.kubernetes.io/enforce=privileged" .Release.Namespace $level .Release.Namespace) -}}
 {{- end -}}
 {{- end -}}
+{{- $nodes := list -}}
+{{- if .Values.rbac.create }}{{ $nodes = (lookup "v1" "Node" "" "").items }}{{ end -}}
 {{- /* The constraints of the chart list the agent's account only, and Helm creates them after the hooks of an installation. So only the
-       preflight of an upgrade is admitted, if it uses that account (serviceAccount.create=false). The list of nodes is empty where Helm
-       renders without a cluster. */ -}}
-{{- if and (include "usher.node" . | fromYaml).constraints (or .Values.serviceAccount.create .Release.IsInstall) (lookup "v1" "Node" "" "") -}}
+       preflight of an upgrade is admitted, if it uses that account (serviceAccount.create=false). Both lookups are empty where
+       Helm renders without a cluster. */ -}}
+{{- if and (include "usher.node" . | fromYaml).constraints (or .Values.serviceAccount.create .Release.IsInstall) (or $nodes $namespace) -}}
 {{- fail "preflight.enabled is not possible with platform openshift: the SecurityContextConstraints of the chart admit only the agent's ServiceAccount, and Helm creates them after its hooks; set preflight.enabled=false, and run `helm test` afterwards" -}}
 {{- end -}}
 {{- if and (not (include "usher.nodesProxy" .)) (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
 {{- $old := list -}}
-{{- range (lookup "v1" "Node" "" "").items -}}
+{{- range $nodes -}}
 {{- $version := dig "status" "nodeInfo" "kubeletVersion" "" . -}}
 {{- if and $version (semverCompare "<1.33-0" $version) }}{{ $old = append $old .metadata.name }}{{ end -}}
 {{- end -}}
@@ -98,10 +100,7 @@ template:
     hostPID: true
     hostNetwork: true
     nodeSelector:
-      kubernetes.io/os: linux
-      {{- with $context.Values.nodeSelector }}
-      {{- toYaml . | nindent 6 }}
-      {{- end }}
+      {{- include "usher.nodeSelector" $context | nindent 6 }}
     # Not on nodes that are away.
     tolerations:
       - operator: Exists
@@ -130,8 +129,7 @@ template:
         securityContext:
           {{- include "usher.agentSecurityContext" $context | nindent 10 }}
         resources:
-          requests: {cpu: 10m, memory: 16Mi}
-          limits: {memory: 96Mi}
+          {{- toYaml $context.Values.resources | nindent 10 }}
         volumeMounts:
           {{- include "usher.agentVolumeMounts" $context | nindent 10 }}
     volumes:

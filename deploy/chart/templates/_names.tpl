@@ -23,9 +23,14 @@
 
 {{/* The labels by which the DaemonSet selects its pods. A selector can never change, so no value adds to it and it has no version. */}}
 {{- define "usher.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: agent
+{{- end -}}
+
+{{/* The nodes of the agents: those of the value, and Linux in any case. */}}
+{{- define "usher.nodeSelector" -}}
+{{- toYaml (merge (dict "kubernetes.io/os" "linux") (default (dict) .Values.nodeSelector)) -}}
 {{- end -}}
 
 {{/* The labels of an object, with those of `labels`. The chart's own labels win over `labels`, and these over commonLabels. */}}

@@ -20,7 +20,7 @@ const HEAD: &str = "\
 # usher on every Linux node of a cluster, in observe mode until a Node is annotated. Rendered from deploy/chart by `cargo xtask chart`.
 #
 #   kubectl apply -k deploy/manifests
-#   kubectl annotate node NODE usher.dev/mode=enforce
+#   kubectl annotate node NODE usher.dev/mode=enforce --overwrite
 ";
 
 /// All objects except hooks.
