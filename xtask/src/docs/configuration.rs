@@ -12,6 +12,8 @@ use super::markdown::{code, codes, listed, table};
 
 /// `key | values | meaning`, in the order of the page.
 const KEYS: &str = include_str!("configuration.list");
+/// Keys that have the value of `mode` by default.
+const INHERITED: [&str; 3] = ["modes.quit", "modes.hold", "modes.linger"];
 
 struct Key {
     key: &'static str,
@@ -41,7 +43,12 @@ pub(super) fn keys() -> Result<String> {
         .into_iter()
         .map(|key| {
             let (values, meaning) = (key.values.to_owned(), key.meaning.to_owned());
-            [code(key.key), values, code(&key.default), meaning]
+            let default = if INHERITED.contains(&key.key) {
+                "that of `mode`".to_owned()
+            } else {
+                code(&key.default)
+            };
+            [code(key.key), values, default, meaning]
         })
         .collect();
     Ok(table(["key", "takes", "default", "meaning"], &rows))

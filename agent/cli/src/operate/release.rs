@@ -6,10 +6,11 @@ use crate::{
     global::{Exit, Global},
 };
 
-/// Release a pod's held connections and starts
+/// Release a pod's held connections, starts and stop signals
 ///
 /// Held connections continue now, whether or not the sidecars are ready, and may be refused. The pod is not held again
-/// while its sandbox exists, unless `usher hold` requests it. Exits with 3 when the request is refused.
+/// while its sandbox exists, unless `usher hold` requests it. In a pod that is being deleted, the held stop signals of
+/// its containers are released as well. Exits with 3 when the request is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -179,7 +179,7 @@ impl Reason {
             ),
             Self::PodQuarantined => (
                 "A system call in the pod's network namespace did not return in time, or the pod's packet filter is so large that \
-                 none would. usher leaves the pod alone for a while: a minute, and longer each time",
+                 none would. usher leaves the pod alone for a while: a minute, and longer each time, at most an hour",
                 "Find out what the pod does to its network: `nft list ruleset` in its namespace. usher ends its sidecars by signal \
                  only, and holds nothing there",
             ),
