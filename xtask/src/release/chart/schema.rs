@@ -24,7 +24,7 @@ use super::template;
 use crate::{file, workspace::target_dir};
 
 /// Minor versions of Kubernetes 1 that the chart is checked for.
-const MINORS: std::ops::RangeInclusive<u32> = 29..=36;
+const MINORS: std::ops::RangeInclusive<u32> = 27..=36;
 /// Values that enable every option.
 const EVERYTHING: &str = "deploy/chart/tests/everything.yaml";
 /// The first minor version that supports the startup taint. The chart rejects the taint for older versions.
