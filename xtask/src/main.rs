@@ -81,7 +81,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Cluster(args) => done(cluster::run(args)),
         Task::Image(args) => done(image::run(&args)),
         Task::Dist(args) => done(dist::run(&args)),
-        Task::Vm(args) => done(vm::run(&args)),
+        Task::Vm(args) => vm::run(&args),
         Task::Soak(args) => soak::run(&args),
     }
 }

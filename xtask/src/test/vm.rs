@@ -9,6 +9,7 @@ mod outcome;
 mod suite;
 
 use std::{
+    process::ExitCode,
     thread::{self, ScopedJoinHandle},
     time::Duration,
 };
@@ -23,6 +24,7 @@ use self::{
     outcome::Reader,
     suite::{SUITES, Suite},
 };
+use crate::supervisor;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -47,7 +49,12 @@ struct Plan {
     limit: Duration,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    // The emulators end with this program.
+    supervisor::run(&[], false, || run_suites(args))
+}
+
+fn run_suites(args: &Args) -> Result<()> {
     let names = match &args.suites[..] {
         [] => &SUITES.map(str::to_owned),
         names => names,
@@ -74,7 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             guest.map_err(|_panic| anyhow!("the thread of {release} panicked"))?;
         say(&format!("\n=== {release} ===\n{}", reader.summary()));
         let error = result.err().map(|error| format!("{error:#}"));
-        let failures = reader.failures().chain(error);
+        let absent = reader.not_begun(&plan.suites);
+        let absent = absent.map(|suite| format!("{suite} did not begin"));
+        let failures = reader.failures().chain(absent).chain(error);
         failed.extend(failures.map(|failure| format!("{release}: {failure}")));
     }
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));

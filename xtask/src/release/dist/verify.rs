@@ -3,23 +3,24 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use usher_cluster::progress::say;
 
 use super::build::{Architecture, Programs};
 use crate::{
     file,
-    workspace::{files, root},
+    workspace::{files, root, target_dir},
 };
 
 /// Builds again and compares.
 pub(super) fn verify(programs: &Programs, architecture: Architecture) -> Result<()> {
-    let copy = tempfile::tempdir().context("create a folder for the copy")?;
-    let source = copy.path().join("elsewhere/source");
+    let copy = target_dir().join("dist-verify");
+    file::renew_folder(&copy)?;
+    let source = copy.join("elsewhere/source");
     for name in files(root())? {
         file::copy(root().join(&name), source.join(name))?;
     }
-    let again = Programs::build(&source, &copy.path().join("target"), architecture)?;
+    let again = Programs::build(&source, &copy.join("target"), architecture)?;
     for (one, other) in programs.paths().zip(again.paths()) {
         compare(one, other)?;
     }

@@ -1,6 +1,9 @@
 //! The results of suites, from the output of a guest.
 
-use super::{guest::MARK, suite::PROBE};
+use super::{
+    guest::MARK,
+    suite::{PROBE, Suite},
+};
 use crate::test::verdict;
 
 /// The result of one suite on one kernel.
@@ -64,6 +67,15 @@ impl Reader {
         failed.map(|one| format!("{} {}", one.suite, one.failed.join(" ")))
     }
 
+    /// The suites that the guest ended before.
+    pub(super) fn not_begun<'suite>(
+        &self,
+        suites: &'suite [Suite],
+    ) -> impl Iterator<Item = &'suite str> {
+        let names = suites.iter().map(|suite| suite.name.as_str());
+        names.filter(|name| self.outcomes.iter().all(|one| one.suite != *name))
+    }
+
     fn suites(&self) -> impl Iterator<Item = &Outcome> {
         // A check also fails where only the kernel is ready, as in a guest.
         self.outcomes.iter().filter(|one| one.suite != PROBE)
@@ -99,5 +111,20 @@ mod tests {
         assert_eq!(reader.summary(), summary);
         let failures: Vec<String> = reader.failures().collect();
         assert_eq!(failures, ["sys b::c", "hold "]);
+    }
+
+    #[test]
+    fn suites_that_did_not_begin_are_known() {
+        let suites = ["sys", "hold", "start"].map(|name| Suite {
+            name: name.to_owned(),
+            command: Vec::new(),
+        });
+        let mut reader = Reader::default();
+        assert_eq!(reader.not_begun(&suites).count(), 3);
+        reader.read("vm-suite begin sys");
+        reader.read("vm-suite end sys 0");
+        reader.read("vm-suite begin hold");
+        let absent: Vec<&str> = reader.not_begun(&suites).collect();
+        assert_eq!(absent, ["start"]);
     }
 }
