@@ -22,13 +22,15 @@ use kube::{
 use tokio::runtime::Builder;
 use usher_client::error_chain::chain;
 
-use self::rollout::{Lagging, Rollout};
+use self::rollout::{Lagging, Progress, Rollout};
 use crate::args::leave::LeaveClusterArgs;
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(10);
 /// The polling interval. A watch would need one more permission, and this runs for seconds.
 const POLL: Duration = Duration::from_secs(1);
+/// Pods in one response: a few MiB, which fit into the Job's memory on any cluster.
+const PAGE: u32 = 250;
 /// Wait before the patch is retried.
 const RETRY: Duration = Duration::from_secs(2);
 /// An API server that starts answers 401 or 403 to every client for a moment.
@@ -180,13 +182,17 @@ impl Cluster<'_> {
             return Ok(Rollout::Gone);
         };
         let selector = rollout::selector(&daemonset);
-        let params = ListParams::default().labels(&selector);
-        let pods = bounded(self.pods.list(&params)).await?;
-        Ok(rollout::judge(
-            &daemonset,
-            &pods.items,
-            &self.args.container,
-        ))
+        let mut params = ListParams::default().labels(&selector).limit(PAGE);
+        let mut progress = Progress::of(&daemonset, &self.args.container);
+        loop {
+            let pods = bounded(self.pods.list(&params)).await?;
+            progress.add(&pods.items);
+            let token = pods.metadata.continue_.filter(|token| !token.is_empty());
+            let Some(token) = token else {
+                return Ok(progress.judge());
+            };
+            params = params.continue_token(&token);
+        }
     }
 }
 

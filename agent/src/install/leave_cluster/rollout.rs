@@ -40,45 +40,73 @@ pub(super) fn selector(daemonset: &DaemonSet) -> String {
     pairs.join(",")
 }
 
-/// Compares the pods with the number of nodes that should have one.
-pub(super) fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rollout {
-    let metadata = &daemonset.metadata;
-    let status = daemonset.status.as_ref();
-    let observed = status.and_then(|status| status.observed_generation);
-    let wanted = status.map_or(0, |status| status.desired_number_scheduled);
-    let mut clean = 0_usize;
-    let mut leaving = 0_usize;
-    let mut lagging = Vec::new();
-    for pod in pods.iter().filter(|pod| is_of(pod, daemonset)) {
-        leaving += usize::from(is_leaving(pod, container));
-        match why_not(pod, container) {
-            None => clean += 1,
-            Some(why) => {
-                let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-                let node = node.unwrap_or_else(|| "(none yet)".to_owned());
-                lagging.push(Lagging { node, why });
+/// The pods of a DaemonSet, counted page by page.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    daemonset: &'a DaemonSet,
+    container: &'a str,
+    clean: usize,
+    leaving: usize,
+    lagging: Vec<Lagging>,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) const fn of(daemonset: &'a DaemonSet, container: &'a str) -> Self {
+        Self {
+            daemonset,
+            container,
+            clean: 0,
+            leaving: 0,
+            lagging: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, pods: &[Pod]) {
+        for pod in pods.iter().filter(|pod| is_of(pod, self.daemonset)) {
+            self.leaving += usize::from(is_leaving(pod, self.container));
+            match why_not(pod, self.container) {
+                None => self.clean += 1,
+                Some(why) => {
+                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+                    let node = node.unwrap_or_else(|| "(none yet)".to_owned());
+                    self.lagging.push(Lagging { node, why });
+                }
             }
         }
     }
-    if observed < metadata.generation {
-        lagging.push(Lagging::everywhere(
-            "the DaemonSet controller has not observed the change yet",
-        ));
-    }
-    let missing = usize::try_from(wanted)
-        .unwrap_or_default()
-        .saturating_sub(leaving);
-    if missing > 0 && lagging.is_empty() {
-        lagging.push(Lagging {
-            node: format!("({missing} of {wanted})"),
-            why: "its pod does not exist yet".to_owned(),
-        });
-    }
-    if lagging.is_empty() {
-        Rollout::Clean { nodes: clean }
-    } else {
-        lagging.sort();
-        Rollout::Waiting { clean, lagging }
+
+    /// Compares the pods with the number of nodes that should have one.
+    pub(super) fn judge(self) -> Rollout {
+        let Self {
+            daemonset,
+            clean,
+            leaving,
+            mut lagging,
+            ..
+        } = self;
+        let status = daemonset.status.as_ref();
+        let observed = status.and_then(|status| status.observed_generation);
+        let wanted = status.map_or(0, |status| status.desired_number_scheduled);
+        if observed < daemonset.metadata.generation {
+            lagging.push(Lagging::everywhere(
+                "the DaemonSet controller has not observed the change yet",
+            ));
+        }
+        let missing = usize::try_from(wanted)
+            .unwrap_or_default()
+            .saturating_sub(leaving);
+        if missing > 0 && lagging.is_empty() {
+            lagging.push(Lagging {
+                node: format!("({missing} of {wanted})"),
+                why: "its pod does not exist yet".to_owned(),
+            });
+        }
+        if lagging.is_empty() {
+            Rollout::Clean { nodes: clean }
+        } else {
+            lagging.sort();
+            Rollout::Waiting { clean, lagging }
+        }
     }
 }
 

@@ -39,6 +39,15 @@ fn ready(is_ready: &str) -> Value {
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]})
 }
 
+/// The rollout with each pod on a page of its own.
+fn judge(daemonset: &DaemonSet, pods: &[Pod], container: &str) -> Rollout {
+    let mut progress = Progress::of(daemonset, container);
+    for page in pods.chunks(1) {
+        progress.add(page);
+    }
+    progress.judge()
+}
+
 fn lagging(rollout: Rollout) -> Vec<(String, String)> {
     let Rollout::Waiting { lagging, .. } = rollout else {
         panic!("{rollout:?}");
