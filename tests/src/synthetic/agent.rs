@@ -303,6 +303,10 @@ impl Agent {
     }
 
     /// Kills it with SIGKILL, and returns its whole log.
+    ///
+    /// # Panics
+    ///
+    /// If its holder does not exit.
     pub fn kill(mut self) -> Vec<Value> {
         self.end();
         self.log.lines()
@@ -321,13 +325,17 @@ impl Agent {
         // The process may have exited.
         drop(self.process.kill());
         drop(self.process.wait());
-        // The agent's child exits on its own and closes the log, unless it is stopped.
-        if !self.log.closes() {
-            holder.into_iter().for_each(Holder::end);
-        }
+        // Its children exit on their own and close the log; a stopped holder by its timer.
+        let closed = self.log.closes();
+        let left = holder.filter(|holder| !closed && holder.end());
         for reader in self.readers.drain(..) {
             drop(reader.join());
         }
+        assert!(
+            left.is_none() || std::thread::panicking(),
+            "{left:?} ran on without its agent; the log: {:#?}",
+            self.log.lines()
+        );
     }
 }
 

@@ -63,13 +63,15 @@ impl Holder {
         kill(Pid::from_raw(pid), signal).ok();
     }
 
-    /// Kills it. Its agent is gone, so if the process still matches,
+    /// Kills it, and returns whether it ran. Its agent is gone, so if the process still matches,
     /// no other process has its pid.
-    pub(super) fn end(self) {
+    pub(super) fn end(self) -> bool {
         let line = process::command_line(self.pid);
-        if line.iter().any(|argument| argument == ARGUMENT) {
+        let runs = line.iter().any(|argument| argument == ARGUMENT);
+        if runs {
             self.signal(Signal::SIGKILL);
         }
+        runs
     }
 
     /// Whether it runs: neither gone nor a zombie.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::wait::patience;
+use crate::wait::{patience, slower};
 
-/// A process without its agent exits in far less.
+/// A process without its agent exits in far less; a stopped holder needs 2 s.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Lines of an agent, each a JSON object. A line that is not JSON, such as a
@@ -133,7 +133,7 @@ impl Log {
 
     /// Whether all writers of the log exit soon.
     pub(super) fn closes(&self) -> bool {
-        self.closes_within(SOON)
+        self.closes_within(slower(SOON))
     }
 
     fn closes_within(&self, patience: Duration) -> bool {
