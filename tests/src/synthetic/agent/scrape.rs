@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// What the samples of a metric have after its name.
+const SUFFIXES: [&str; 5] = ["", "_total", "_count", "_sum", "_bucket"];
 
 /// The body of a successful response.
 pub(super) fn get(address: SocketAddr, path: &str) -> String {
@@ -33,8 +35,13 @@ pub(super) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
     (status.expect("a status"), body.to_owned())
 }
 
-/// The sum of the samples of this name with labels that contain this text.
+/// The sum of the samples of this name with labels that contain this text; 0 without such samples.
+///
+/// # Panics
+///
+/// If there is no metric of this name.
 pub(super) fn sum(text: &str, name: &str, labels: &str) -> f64 {
+    assert!(is_known(text, name), "no metric {name}");
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let (found, value) = match rest.strip_prefix('{') {
@@ -46,16 +53,32 @@ pub(super) fn sum(text: &str, name: &str, labels: &str) -> f64 {
     samples.filter_map(Result::ok).sum()
 }
 
+/// Whether a metric of this name has a type, which it has without samples as well.
+fn is_known(text: &str, name: &str) -> bool {
+    let mut types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    types.any(|family| {
+        let family = family.split(' ').next().unwrap_or_default();
+        name.strip_prefix(family)
+            .is_some_and(|suffix| SUFFIXES.contains(&suffix))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::sum;
 
     #[test]
     fn samples() {
-        let text = "# TYPE a counter\na_total{k=\"x\",l=\"y\"} 2\na_total{k=\"z\"} 3\nb 4\n";
+        let text = "# TYPE a counter\na_total{k=\"x\",l=\"y\"} 2\na_total{k=\"z\"} 3\n# TYPE b gauge\nb 4\n";
         assert!((sum(text, "a_total", "") - 5.0).abs() < f64::EPSILON);
         assert!((sum(text, "a_total", "k=\"z\"") - 3.0).abs() < f64::EPSILON);
         assert!((sum(text, "b", "") - 4.0).abs() < f64::EPSILON);
         assert!(sum(text, "a", "").abs() < f64::EPSILON);
+    }
+
+    #[test]
+    #[should_panic(expected = "no metric ab")]
+    fn unknown_metric() {
+        sum("# TYPE a counter\na_total 2\n", "ab", "");
     }
 }
