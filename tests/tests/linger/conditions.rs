@@ -1,7 +1,5 @@
 //! Conditions of the real runtime that a stop signal meets. docs/linger.md lists them.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::{dapr, istio};
 use usher_tests::synthetic::spec::RestartPolicy;
@@ -104,17 +102,21 @@ fn mesh_proxy_waits_for_the_helper() {
     let helper = dapr::starting(Listen::AtOnce).deaf_to_term();
     let spec = pod_with("order", istio::v1_26().container).with(helper);
     let pod = node.run(&spec);
+    let other = node.run(&pod_with("other", istio::v1_26().container));
+    state.add(&other, SIDECAR);
     let agent = Agent::start_with(&node, &[add_all(&state, &pod)]);
-    for name in [SIDECAR, HELPER] {
-        wait_armed(&agent, &pod, name);
+    for (pod, name) in [(&pod, SIDECAR), (&pod, HELPER), (&other, SIDECAR)] {
+        wait_armed(&agent, pod, name);
     }
     let mut of_proxy = held(&state, &agent, &pod);
     let of_helper = state.kill(&pod, HELPER, "15");
     agent.wait_metric("usher_held_stop_signals", "", |held| held > 1.5);
     pod.finish(APP, 0);
     of_helper.succeeds();
-    // Time for a release that would be wrong.
-    std::thread::sleep(Duration::from_millis(300));
+    // A release that would be wrong comes before that of another pod.
+    let of_other = held(&state, &agent, &other);
+    other.finish(APP, 0);
+    of_other.succeeds();
     assert!(!of_proxy.has_ended());
     pod.signal(HELPER, Signal::SIGKILL);
     of_proxy.succeeds();

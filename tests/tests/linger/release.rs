@@ -2,7 +2,7 @@
 
 use usher_tests::synthetic::usher;
 
-use crate::{APP, SIDECAR, armed, held, is, lingering, one, pod, released, wait_armed};
+use crate::{APP, SIDECAR, armed, held, is, is_armed, lingering, one, pod, released, wait_armed};
 
 #[test]
 fn sidecar_outlives_the_app() {
@@ -45,9 +45,16 @@ fn app_is_not_armed() {
         return;
     };
     pod.mark_deleted();
-    state.kill(&pod, APP, "KILL").succeeds();
-    pod.ended(APP);
-    assert_eq!(agent.log().count(|line| is(line, "linger-held", &pod)), 0);
+    state.kill(&pod, APP, "15").succeeds();
+    pod.finish(APP, 0);
+    state.kill(&pod, SIDECAR, "15").succeeds();
+    // Everything about the app is in the log by then.
+    let why = released(&agent, &pod);
+    assert!(why.starts_with("no app of the pod runs"), "{why}");
+    let log = agent.log();
+    let app = pod.id(APP);
+    assert_eq!(log.count(|line| is_armed(line, &app)), 0);
+    assert_eq!(log.count(|line| is(line, "pre-stop-held", &pod)), 0);
 }
 
 #[test]

@@ -2,11 +2,22 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use usher_tests::synthetic::{
-    Agent, ContainerSpec, PodSpec, clock::eventually, usher, wire::Manner,
+    Agent, ContainerSpec, PodSpec,
+    clock::eventually,
+    spec::RestartPolicy,
+    usher,
+    wire::{Manner, Pace},
 };
 
 use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
+
+/// Time to write the state of a container before it has a process.
+const PACE: Pace = Pace {
+    stage: Duration::from_millis(400),
+    ..Pace::CONTAINERD
+};
 
 /// A runtime with another layout, such as Kata.
 #[test]
@@ -14,19 +25,20 @@ fn unknown_layout_is_reported() {
     let Some((node, state)) = lingering() else {
         return;
     };
-    let pod = node.run(&pod("other"));
+    let pod = node.run(&pod("other").policy(RestartPolicy::Always));
     let agent = Agent::start_with(&node, &[state.flag()]);
     let why = reason(&agent, "linger-unsupported", &pod);
     assert!(
         why.contains("keeps no state of the container in /nonexistent"),
         "{why}"
     );
-    // The state of a later run is known.
-    pod.finish(APP, 0);
-    assert_eq!(
-        agent.log().count(|line| is_armed(line, &pod.id(SIDECAR))),
-        0
-    );
+    let first = pod.id(SIDECAR);
+    pod.signal(SIDECAR, Signal::SIGKILL);
+    // The state of a later run is known, before it has a process.
+    pod.restart_at(SIDECAR, PACE);
+    state.add(&pod, SIDECAR);
+    crate::wait_armed(&agent, &pod, 1);
+    assert_eq!(agent.log().count(|line| is_armed(line, &first)), 0);
 }
 
 #[test]
