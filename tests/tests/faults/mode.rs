@@ -1,9 +1,11 @@
 //! The settings of the Node and of the pod: observe, off, opted out.
 
+use serde_json::Value;
 use usher_tests::privilege;
-use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::{Agent, ApiServer, Node, Pod, PodSpec, usher};
 
-use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, wait_observed};
 
 fn touches_nothing(annotations: Option<&[(&str, &str)]>, decision: &str) {
     if !privilege::granted() {
@@ -14,8 +16,10 @@ fn touches_nothing(annotations: Option<&[(&str, &str)]>, decision: &str) {
         node.annotate(annotations);
     }
     let agent = Agent::start(&node);
-    let pods = node.run_all(&["one", "two"].map(PodSpec::job));
+    // The agent has done all that it does for a pod before it reports the next one.
+    let pods = node.run_all(&["one", "two", "three"].map(PodSpec::job));
     for pod in &pods {
+        wait_observed(&agent, pod);
         pod.finish("app", 0);
         let line = agent.wait_for(decision, &pod.name());
         assert_eq!(line["uid"], pod.uid());
@@ -58,19 +62,36 @@ fn off() {
     let node = Node::new();
     node.annotate(&[("usher.dev/mode", "off")]);
     let agent = Agent::start(&node);
-    let pod = node.run(&PodSpec::job("off"));
-    pod.finish("app", 0);
-    pod.ended("app");
     let labels = "capability=\"quit\",mode=\"off\"";
     agent.wait_metric("usher_mode", labels, |mode| mode > 0.5);
-    assert!(agent.decisions(&pod.name()).is_empty());
+    let pods = node.run_all(&["off", "later"].map(PodSpec::job));
+    for pod in &pods {
+        pod.finish("app", 0);
+        wait_exited(&node, pod);
+        assert!(agent.decisions(&pod.name()).is_empty());
+    }
+    let pod = &pods[0];
     // The sidecar runs when an agent in enforce mode starts.
     agent.kill();
     assert!(pod.requests(SIDECAR).is_empty());
     assert!(pod.end_so_far(SIDECAR).is_none());
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
-    expect_quit(&agent, &pod);
+    expect_quit(&agent, pod);
+}
+
+/// Waits until the agent knows that the app has exited.
+fn wait_exited(node: &Node, pod: &Pod) {
+    eventually("the agent to know the end of the app", || {
+        let pods = usher::on(node, &["pods", "--all", "-o", "json"]);
+        let pods: Value = serde_json::from_str(&pods.stdout).unwrap_or_default();
+        let items = pods["items"].as_array().into_iter().flatten();
+        let of_pod = items.filter(|item| item["uid"] == pod.uid());
+        let mut containers =
+            of_pod.flat_map(|item| item["containers"].as_array().into_iter().flatten());
+        pods["from"] == "agent"
+            && containers.any(|one| one["name"] == "app" && one["state"] == "exited")
+    });
 }
 
 /// A node that joins needs no annotation.

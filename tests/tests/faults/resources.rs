@@ -31,7 +31,10 @@ fn killed_at_its_memory_limit() {
     let before = node.run_all(&jobs("before"));
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
-    limited.take(agent.pid());
+    // They keep the memory that they have: only more of it counts.
+    for process in [agent.pid(), agent.worker()] {
+        limited.take(process);
+    }
     limited.set(MEMORY);
     for pod in &before {
         pod.finish("app", 0);
@@ -95,8 +98,7 @@ fn cpu_request_suffices_on_a_busy_node() {
     let neighbours = Limited::make(Controller::Cpu, "busy").expect("a controller of processors");
     own.set(REQUEST);
     neighbours.set(400);
-    let agent = Agent::start(&node);
-    own.take(agent.pid());
+    let agent = Agent::start_limited(&node, None, &own);
     let processors = std::thread::available_parallelism().unwrap().get();
     let busy: Vec<Busy> = (0..2 * processors).map(|_| Busy::start()).collect();
     for one in &busy {

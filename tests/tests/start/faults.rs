@@ -26,8 +26,8 @@ use crate::{APP, held, holding, meanwhile, ready_on_command};
 const PODS: usize = 20;
 /// The number of pods that start at the same time.
 const STARTS: usize = 5;
-/// A limit that does not expire during a test.
-const LONG: Duration = Duration::from_secs(60);
+/// The longest limit that a pod can have, which does not expire during a test.
+const LONG: Duration = Duration::from_secs(600);
 /// A limit that ends the hold if no agent does.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -37,7 +37,7 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
         let first = pods.len();
         for n in first..first + STARTS {
             let spec = ready_on_command(&format!("held-{n}"));
-            pods.push(node.create(&spec.hold_deadline(slower(deadline))));
+            pods.push(node.create(&spec.hold_deadline(slower(deadline).min(LONG))));
         }
         for pod in pods.iter().skip(first) {
             held(agent, pod);
@@ -50,6 +50,14 @@ fn hold(node: &Node, agent: &Agent, deadline: Duration) -> Vec<Pod> {
 fn start(pods: &[Pod]) {
     for pod in pods {
         pod.first_instruction(APP);
+    }
+}
+
+/// The end of the holder released them, not their limit.
+fn released_by_the_end(agent: &Agent, pods: &[Pod]) {
+    for pod in pods {
+        let why = crate::release_reason(agent, pod);
+        assert!(why.starts_with("the process that held it ended"), "{why}");
     }
 }
 
@@ -69,9 +77,7 @@ fn holder_killed() {
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGKILL);
     start(&pods);
-    for pod in &pods {
-        crate::release_reason(&agent, pod);
-    }
+    released_by_the_end(&agent, &pods);
     holds_again(&node, &agent, holder);
 }
 
@@ -83,6 +89,7 @@ fn holder_stopped() {
     let holder = agent.wait_holder(None);
     holder.signal(Signal::SIGSTOP);
     start(&pods);
+    released_by_the_end(&agent, &pods);
     holds_again(&node, &agent, holder);
 }
 
@@ -93,6 +100,7 @@ fn holder_wedged() {
     let pods = hold(&node, &agent, LONG);
     let holder = agent.wait_holder(None);
     holder.wedged(|| start(&pods));
+    released_by_the_end(&agent, &pods);
     holds_again(&node, &agent, holder);
 }
 
@@ -211,5 +219,6 @@ fn both_stopped() {
     holder.signal(Signal::SIGSTOP);
     start(&pods);
     agent.signal(Signal::SIGCONT);
+    released_by_the_end(&agent, &pods);
     holds_again(&node, &agent, holder);
 }
