@@ -3,14 +3,16 @@
 use usher_tests::synthetic::catalog::{cloud_sql, mesh};
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::usher::Ran;
-use usher_tests::synthetic::wire::{Capture, Client, Listen};
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Program};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{all_run, answer, privilege, run};
+use crate::{all_run, answer, privilege, rules, run};
 
 const SIDECAR: &str = "istio-proxy";
 /// A remote address without a listener.
 const FAR: &str = "10.7.7.7:8080";
+/// A program in the app's container that starts later.
+const CLIENT: &str = "client";
 
 /// A node in this mode.
 fn node(mode: &str) -> Option<Node> {
@@ -210,7 +212,16 @@ fn late_hold_applies_to_new_connections() {
         rules.contains("elements = { 15001 timeout 30s }"),
         "{rules}"
     );
+    pod.exec("app", CLIENT, Program::Client(Client::to(FAR)));
+    eventually("the connection to wait", || dropped(&pod) > 0);
+    assert!(pod.end_so_far(CLIENT).is_none());
     pod.send_line(SIDECAR, "listen");
+    let result = pod.client_result(CLIENT);
+    assert_eq!(result.failed, [], "{result:?}");
+    let listening = pod.wait_line(SIDECAR, &format!("listening {} ", mesh::READY_PORT));
+    let listens_ns: u64 = listening.rsplit(' ').next().unwrap().parse().unwrap();
+    assert_eq!(result.connected_ns.len(), 1, "{result:?}");
+    assert!(result.connected_ns[0] >= listens_ns, "{result:?}");
     let line = agent.wait_for("hold-released", &pod.name());
     assert!(
         line["reason"]
@@ -221,6 +232,14 @@ fn late_hold_applies_to_new_connections() {
     );
     let rules = answer(&node, &["rules", "late"]);
     assert!(rules.contains("no table inet usher"), "{rules}");
+}
+
+/// The packets that the gate has dropped.
+fn dropped(pod: &Pod) -> usize {
+    let table = rules::list(pod);
+    let counters = table.split("counter packets ").skip(1);
+    let packets = counters.filter_map(|counter| counter.split(' ').next()?.parse::<usize>().ok());
+    packets.sum()
 }
 
 #[test]

@@ -18,6 +18,8 @@ const UNPRIVILEGED: u32 = 65534;
 /// The socket that [`as_another_user`] sends requests to.
 const SOCKET: &str = "USHER_TEST_SOCKET";
 const POD: &str = "USHER_TEST_POD";
+/// A log filter.
+const FILTER: &str = r#"{"directives":["info"],"forMs":60000}"#;
 
 /// Every request that the agent supports.
 fn routes(uid: &str) -> Vec<(&'static str, String)> {
@@ -27,6 +29,11 @@ fn routes(uid: &str) -> Vec<(&'static str, String)> {
         ("GET", "/v1/pods".to_owned()),
         ("GET", "/v1/costs".to_owned()),
         ("GET", "/v1/watch".to_owned()),
+        ("GET", "/v1/log".to_owned()),
+        ("PUT", "/v1/log".to_owned()),
+        ("DELETE", "/v1/log".to_owned()),
+        ("GET", "/v1/metrics".to_owned()),
+        ("GET", "/v1/config".to_owned()),
     ];
     routes.extend(["timeline", "plan", "plan/enforce", "table"].map(|what| ("GET", pod(what))));
     routes.extend(["quit", "hold", "release", "mend"].map(|what| ("POST", pod(what))));
@@ -36,7 +43,7 @@ fn routes(uid: &str) -> Vec<(&'static str, String)> {
 /// The status of the response.
 fn ask(socket: &Path, method: &str, path: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
-    let body = "{}";
+    let body = if method == "PUT" { FILTER } else { "{}" };
     // In one write: the rejection may come before the end of the request.
     let question = format!(
         "{method} {path} HTTP/1.1\r\nhost: usher\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

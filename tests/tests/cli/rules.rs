@@ -35,6 +35,17 @@ fn nft(pod: &Pod, words: &[&str]) {
     assert!(done.success(), "{words:?}");
 }
 
+/// The table as nft prints it.
+pub(crate) fn list(pod: &Pod) -> String {
+    let listed = Command::new("nsenter")
+        .arg(format!("--net={}", pod.network_path().display()))
+        .args(["nft", "list", "table", "inet", "usher"])
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    String::from_utf8(listed.stdout).unwrap()
+}
+
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/cli/golden")
@@ -51,12 +62,7 @@ fn rules_list_the_table_and_those_of_others() {
     let rules = json(&node, &["rules", "ruled"]);
     assert_eq!(rules["kind"], "Rules");
     assert_eq!(rules["others"][0]["table"], "mesh");
-    let listed = Command::new("nsenter")
-        .arg(format!("--net={}", pod.network_path().display()))
-        .args(["nft", "list", "table", "inet", "usher"])
-        .output()
-        .unwrap();
-    let listed = String::from_utf8(listed.stdout).unwrap();
+    let listed = list(&pod);
     // Without running timeouts, the program nft prints the same.
     let own = rules["table"]["text"].as_str().unwrap();
     for line in own.lines().filter(|line| !line.contains("elements")) {
