@@ -117,3 +117,10 @@ fn redirects_to_the_node() {
         "a request followed the redirect"
     );
 }
+
+/// A request that followed would arrive at another path.
+#[test]
+fn redirects_to_itself() {
+    let url = "http://127.0.0.1:15000/elsewhere".to_owned();
+    gains_nothing(&Answer::Redirect(url), Effect::Stay);
+}

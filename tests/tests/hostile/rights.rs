@@ -35,9 +35,9 @@ fn fields(status: &str) -> BTreeMap<String, u64> {
     fields.collect()
 }
 
-/// Its threads by name; the first one, which has the name of the binary, is `main`. A thread that ends meanwhile is left
-/// out.
-fn threads(pid: u32) -> BTreeMap<String, BTreeMap<String, u64>> {
+/// The names of its threads, in order, with their fields; the first thread, which has the name of the binary, is `main`. A
+/// thread that ends meanwhile is left out.
+fn threads(pid: u32) -> Vec<(String, BTreeMap<String, u64>)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let paths = tasks
         .flatten()
@@ -49,7 +49,20 @@ fn threads(pid: u32) -> BTreeMap<String, BTreeMap<String, u64>> {
         let name = if is_first { "main" } else { comm.trim() };
         Some((name.to_owned(), fields(&status)))
     });
-    named.collect()
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
+}
+
+/// The only thread of this name, if there is one.
+fn find<'a>(
+    threads: &'a [(String, BTreeMap<String, u64>)],
+    name: &str,
+) -> Option<&'a BTreeMap<String, u64>> {
+    let mut found = threads.iter().filter(|(thread, _)| thread == name);
+    let (_, first) = found.next()?;
+    assert_eq!(found.next(), None, "a second thread {name}");
+    Some(first)
 }
 
 fn has(status: &BTreeMap<String, u64>, permitted: u64, bounding: u64) {
@@ -99,11 +112,15 @@ fn of_each_thread() {
     });
     let threads = threads(agent.pid());
     let bounding = DECIDING | SYS_NICE;
-    has(&threads["main"], DECIDING, bounding);
-    has(&threads["services"], 0, bounding);
-    has(&threads["host-file"], SYS_PTRACE, bounding);
-    has(&threads["probes"], 0, bounding);
-    has(&threads["log"], 0, bounding);
+    assert_eq!(threads.len(), 5, "{threads:?}");
+    for (name, status) in &threads {
+        let permitted = match name.as_str() {
+            "main" => DECIDING,
+            "host-file" => SYS_PTRACE,
+            _ => 0,
+        };
+        has(status, permitted, bounding);
+    }
 }
 
 /// It reads the command lines of processes whose pids may have been taken over by those of a pod.
@@ -120,15 +137,11 @@ fn of_the_thread_that_observes_commands() {
     let agent = Agent::start_with(&node, &[state.flag()]);
     eventually("the thread without privileges", || {
         let threads = threads(agent.pid());
-        threads
-            .get("stop-commands")
-            .is_some_and(|thread| thread["CapPrm"] == 0)
+        find(&threads, "stop-commands").is_some_and(|thread| thread["CapPrm"] == 0)
     });
-    has(
-        &threads(agent.pid())["stop-commands"],
-        0,
-        DECIDING | SYS_NICE,
-    );
+    let threads = threads(agent.pid());
+    let thread = find(&threads, "stop-commands").unwrap();
+    has(thread, 0, DECIDING | SYS_NICE);
 }
 
 /// It has those of the event loop, whose system calls in pods it makes; its thread that logs has none.
@@ -143,8 +156,8 @@ fn of_the_worker() {
     // A thread has its name before it drops its capabilities.
     eventually("the worker's threads", || {
         let threads = threads(worker);
-        let log = threads.get("log");
-        threads.contains_key("pod") && log.is_some_and(|log| log["CapPrm"] == 0)
+        let log = find(&threads, "log");
+        threads.iter().any(|(name, _)| name == "pod") && log.is_some_and(|log| log["CapPrm"] == 0)
     });
     for (name, status) in threads(worker) {
         let permitted = if name == "log" { 0 } else { DECIDING };
@@ -179,7 +192,7 @@ fn of_the_holder() {
     });
     let threads = threads(holder.pid());
     assert_eq!(threads.len(), 1, "{threads:?}");
-    for status in threads.values() {
+    for (_, status) in &threads {
         has(status, SYS_ADMIN, SYS_ADMIN | DECIDING | SYS_NICE);
     }
 }

@@ -18,19 +18,23 @@ pub(crate) const CONNS: Attack = Attack {
     prepare,
     packets: "",
     depth: DEEP,
-    strike: |node, _agent, pod| run(node, &["conns", &pod.name()]),
+    strike: |node, _agent, pod| run(node, pod, &["conns", &pod.name()]),
     is_reported: false,
 };
 
 pub(crate) const CAPTURE: Attack = Attack {
-    strike: |node, _agent, pod| run(node, &["capture", &pod.name(), "--duration", "2s"]),
+    strike: |node, _agent, pod| run(node, pod, &["capture", &pod.name(), "--duration", "2s"]),
     ..CONNS
 };
 
+/// It sends no packet through such rules.
 pub(crate) const REQUEST: Attack = Attack {
     strike: |node, _agent, pod| {
         let url = "http://127.0.0.1:15021/healthz/ready";
-        run(node, &["request", &pod.name(), "GET", url]);
+        let ran = usher::on(node, &["request", &pod.name(), "GET", url]);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        let why = "the packet filter in the pod's network namespace may evaluate more than";
+        assert!(ran.stderr.contains(why), "{ran:?}");
     },
     ..CONNS
 };
@@ -45,26 +49,35 @@ fn prepare(_agent: &Agent, pod: &Pod) {
     pod.wait_line(SIDECAR, "listening 15021 ");
 }
 
-/// Runs it alongside the test, once it has opened a socket.
-fn run(node: &Node, arguments: &[&str]) {
+/// Runs it alongside the test, once it has opened the pod's network namespace and a socket.
+fn run(node: &Node, pod: &Pod, arguments: &[&str]) {
+    let network = pod.network().unwrap();
     let mut command = usher::command_on(node);
     command
         .args(arguments)
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let pid = child.id();
-    eventually("a socket of usher, or its end", || {
-        has_socket(pid) || process::state(pid) == Some('Z')
+    eventually("usher in the pod, or its end", || {
+        is_in(pid, &network) || process::state(pid) == Some('Z')
     });
-    thread::spawn(move || drop(child.wait()));
+    if let Some(status) = child.try_wait().unwrap() {
+        let output = child.wait_with_output().unwrap();
+        assert!(status.success(), "{arguments:?}: {output:?}");
+        return;
+    }
+    thread::spawn(move || drop(child.wait_with_output()));
 }
 
-fn has_socket(pid: u32) -> bool {
+fn is_in(pid: u32, network: &str) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
-    descriptors
+    let targets: Vec<String> = descriptors
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
-        .any(|target| target.to_string_lossy().starts_with("socket:"))
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect();
+    targets.iter().any(|target| target == network)
+        && targets.iter().any(|target| target.starts_with("socket:"))
 }
