@@ -39,7 +39,8 @@ const WITHIN: [&str; 13] = [
 ];
 /// Kill points in the write of a file that survives a restart.
 const WRITING: [&str; 3] = ["file-begun", "file-whole", "file-kept"];
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
+    "config.yaml",
     "timeline.jsonl",
     "node-annotations.json",
     "node-labels.json",

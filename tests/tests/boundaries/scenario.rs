@@ -5,7 +5,7 @@
 //! another sidecar ends by a signal. It requests linger.
 
 use std::cell::RefCell;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -233,24 +233,29 @@ fn plain() -> PodSpec {
         .annotation("usher.dev/linger", "true")
 }
 
-/// The output of `nft` in a pod's network namespace; empty if it fails.
-fn nft(pod: &Pod, words: &[&str]) -> String {
-    let output = Command::new("nsenter")
+/// Runs `nft` in a pod's network namespace.
+fn nft(pod: &Pod, words: &[&str]) -> Output {
+    Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))
         .arg("nft")
         .args(words)
         .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+        .unwrap()
 }
 
 pub(crate) fn has_table(pod: &Pod) -> bool {
-    nft(pod, &["list", "tables"]).contains("table inet usher")
+    let tables = nft(pod, &["list", "tables"]);
+    assert!(tables.status.success(), "{tables:?}");
+    String::from_utf8(tables.stdout)
+        .unwrap()
+        .contains("table inet usher")
 }
 
 /// The held ports and their timeouts, as `nft` prints them; empty if there are none.
 pub(crate) fn held_ports(pod: &Pod) -> String {
+    // It fails if there is no table.
     let set = nft(pod, &["list", "set", "inet", "usher", "held"]);
+    let set = String::from_utf8(set.stdout).unwrap();
     let elements = set.split_once("elements = {");
     elements.map_or_else(String::new, |(_before, elements)| elements.to_owned())
 }

@@ -250,6 +250,8 @@ fn has_table(pod: &Pod) -> bool {
     let ran = Command::new("nsenter")
         .arg(format!("--net={}", pod.network_path().display()))
         .args(["nft", "list", "tables"])
-        .output();
-    ran.is_ok_and(|ran| String::from_utf8_lossy(&ran.stdout).contains("table inet usher"))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    String::from_utf8_lossy(&ran.stdout).contains("table inet usher")
 }
