@@ -205,9 +205,17 @@ mod tests {
 
     #[tokio::test]
     async fn head_without_an_end_is_dropped() {
-        let begun = std::time::Instant::now();
-        assert_eq!(response(b"GET / HTTP/1.1\r\nhost: a\r\n").await, "");
-        assert!((HEAD..LONGEST).contains(&begun.elapsed()));
+        // A busy machine may run the test late.
+        for _ in 0..3 {
+            let begun = std::time::Instant::now();
+            assert_eq!(response(b"GET / HTTP/1.1\r\nhost: a\r\n").await, "");
+            let took = begun.elapsed();
+            assert!(took >= HEAD, "{took:?}");
+            if took < LONGEST {
+                return;
+            }
+        }
+        panic!("only the limit of a connection ends it");
     }
 
     #[test]

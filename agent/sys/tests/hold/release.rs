@@ -139,12 +139,42 @@ fn connect(there: &str) -> JoinHandle<io::Result<TcpStream>> {
     tokio::spawn(socket(there).connect(there))
 }
 
+async fn established(
+    connects: impl IntoIterator<Item = JoinHandle<io::Result<TcpStream>>>,
+) -> Vec<TcpStream> {
+    let mut apps = Vec::new();
+    for connect in connects {
+        apps.push(connect.await.unwrap().unwrap());
+    }
+    apps
+}
+
 /// Sends data in both directions of a connection.
 async fn talk(app: &mut TcpStream, proxy: &mut TcpStream) {
-    app.write_all(b"ping").await.unwrap();
     let mut received = [0; 4];
+    app.write_all(b"ping").await.unwrap();
     proxy.read_exact(&mut received).await.unwrap();
     assert_eq!(&received, b"ping");
+    proxy.write_all(b"pong").await.unwrap();
+    app.read_exact(&mut received).await.unwrap();
+    assert_eq!(&received, b"pong");
+}
+
+/// The same for connections that the proxy may accept in another order: each app receives what it sent.
+async fn all_talk(mut apps: Vec<TcpStream>, proxy: &TcpListener) {
+    for (number, app) in (0_u32..).zip(&mut apps) {
+        app.write_all(&number.to_be_bytes()).await.unwrap();
+    }
+    let mut received = [0; 4];
+    for _ in &apps {
+        let (mut accepted, _) = proxy.accept().await.unwrap();
+        accepted.read_exact(&mut received).await.unwrap();
+        accepted.write_all(&received).await.unwrap();
+    }
+    for (number, app) in (0_u32..).zip(&mut apps) {
+        app.read_exact(&mut received).await.unwrap();
+        assert_eq!(received, number.to_be_bytes());
+    }
 }
 
 #[test]
@@ -161,16 +191,11 @@ fn all_held_connections_are_released() {
         pod.held(20).await;
         assert!(!apps.iter().any(JoinHandle::is_finished));
         assert_eq!(pod.release(), 20);
-        for app in apps {
-            let mut app = app.await.unwrap().unwrap();
-            let (mut proxy, from) = pod.proxy.accept().await.unwrap();
-            let port = |address: SocketAddr| address.port();
-            assert_eq!(app.peer_addr().map(port).unwrap(), 80);
-            // The connections may be accepted in another order.
-            if from.port() == app.local_addr().map(port).unwrap() {
-                talk(&mut app, &mut proxy).await;
-            }
+        let apps = established(apps).await;
+        for app in &apps {
+            assert_eq!(app.peer_addr().unwrap().port(), 80);
         }
+        all_talk(apps, &pod.proxy).await;
     });
 }
 
@@ -187,9 +212,7 @@ fn sockets_that_share_a_port_are_two_connections() {
         });
         pod.held(2).await;
         assert_eq!(pod.release(), 2);
-        for app in apps {
-            app.await.unwrap().unwrap();
-        }
+        all_talk(established(apps).await, &pod.proxy).await;
     });
 }
 

@@ -21,5 +21,11 @@ pub(crate) fn run(test: &str) -> ExitStatus {
     for text in [&output.stdout, &output.stderr] {
         eprintln!("{}", String::from_utf8_lossy(text));
     }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    // No test at all is a success as well.
+    assert!(
+        !output.status.success() || stdout.contains("1 passed"),
+        "{test} did not run"
+    );
     output.status
 }
