@@ -60,7 +60,7 @@ impl Rig {
             be_ready(pod, arm);
             due += step;
         }
-        times(pods, connections)
+        times(pods, arm, connections)
     }
 
     /// Pods with sidecars that become ready at the same time.
@@ -70,7 +70,7 @@ impl Rig {
         for pod in &pods {
             pod.send_line(SIDECAR, "listen");
         }
-        times(pods, 1)
+        times(pods, Arm::Usher, 1)
     }
 
     /// Running pods with held connections.
@@ -102,7 +102,7 @@ pub(crate) fn be_ready(pod: &Pod, arm: Arm) {
     }
 }
 
-fn times(mut pods: Vec<Pod>, connections: usize) -> Times {
+fn times(mut pods: Vec<Pod>, arm: Arm, connections: usize) -> Times {
     let mut times = Times::default();
     for pod in &pods {
         let result = pod.client_result("app");
@@ -114,13 +114,21 @@ fn times(mut pods: Vec<Pod>, connections: usize) -> Times {
         let asked = pod.requests(SIDECAR);
         let asked = asked.iter().rfind(|request| request.port == READY_PORT);
         for connected_ns in result.connected_ns {
-            let since = |ns: u64| Duration::from_nanos(connected_ns.saturating_sub(ns));
+            let since = |ns: u64| {
+                let took = connected_ns.checked_sub(ns);
+                Duration::from_nanos(took.expect("no connection precedes the readiness"))
+            };
             times.connected.add(since(ready_ns));
-            if let Some(asked) = asked {
+            if arm == Arm::Usher {
+                let asked = asked.expect("the agent probes the sidecar");
                 times.released.add(since(asked.at_ns));
             }
         }
-        debug_assert!(result.reached == [FAR], "through port {}", Capture::PORT);
+        assert!(
+            result.reached == [FAR],
+            "not through port {}",
+            Capture::PORT
+        );
     }
     for pod in &mut pods {
         pod.begin_removal();
