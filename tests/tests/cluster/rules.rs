@@ -82,7 +82,7 @@ fn restart_rule_restarts_the_whole_pod() {
     assert_eq!(lab.count(&namespace, "pod-finished"), 1);
 }
 
-/// The kubelet ends such a pod as a whole; usher does not interfere.
+/// The kubelet ends such a pod as a whole.
 #[test]
 fn active_deadline_ends_the_pod() {
     let Some(lab) = lab::shared() else {
