@@ -23,7 +23,7 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     let pods = effort.real_pods.saturating_sub(running_everywhere(place));
     let agent = agent(place);
     let (lists, requests) = (lists(place), requests(place));
-    let start = Usage::of(agent);
+    let start = Usage::with_children(agent);
     let names = (0..pods).map(|number| one(place, number));
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": names.collect::<Vec<_>>() });
     place.cluster.apply(&list).unwrap();
@@ -32,9 +32,9 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
     });
     thread::sleep(NEW);
     let (came, asked) = (lists_since(place, lists), since(place, &requests));
-    let before = Usage::of(agent);
+    let before = Usage::with_children(agent);
     thread::sleep(effort.rest);
-    let after = Usage::of(agent);
+    let after = Usage::with_children(agent);
     let rest = since(place, &requests).values().sum::<f64>() - asked.values().sum::<f64>();
     let many = number(pods);
     record.section(&format!(
@@ -42,13 +42,14 @@ pub(crate) fn measure(record: &mut Record, place: &Place, effort: &Effort) {
         effort.real_pods,
         effort.rest.as_secs()
     ));
-    let resident = small(after.resident_kib) / 1024.0;
+    let mib = |usage: Usage| small(usage.resident_kib) / 1024.0;
     record.limit(
         "rest.resident",
-        "resident, MiB",
-        resident,
+        "main process, resident, MiB",
+        mib(Usage::of(agent)),
         Limit::AtMost(12.0),
     );
+    record.figure("all processes, resident, MiB", mib(after));
     let cpu = (after.cpu - before.cpu).as_secs_f64() / effort.rest.as_secs_f64();
     record.limit(
         "rest.cpu",

@@ -55,8 +55,9 @@ const WHOLE: Effort = Effort {
 /// Resident memory, in KiB.
 #[derive(Debug, Clone, Copy, Default)]
 struct Resident {
+    /// Of its main process.
     agent: u64,
-    /// Of the processes that it has started.
+    /// Of its other processes.
     children: u64,
 }
 
@@ -147,13 +148,13 @@ fn main() -> ExitCode {
     record.figure("pods a second", count(effort.all) / took.as_secs_f64());
     record.limit(
         "turnover.resident",
-        "resident at most, MiB",
+        "main process, resident at most, MiB",
         mib(most.agent),
         Limit::AtMost(16.0),
     );
-    let after_first = format!("resident after {} pods, MiB", effort.first);
+    let after_first = format!("  after {} pods, MiB", effort.first);
     record.figure(&after_first, mib(first.agent));
-    let after_all = format!("resident after {} pods, MiB", effort.all);
+    let after_all = format!("  after {} pods, MiB", effort.all);
     record.figure(&after_all, mib(last.agent));
     record.limit(
         "turnover.growth",
@@ -161,13 +162,10 @@ fn main() -> ExitCode {
         mib(last.agent) - mib(first.agent),
         Limit::AtMost(1.0),
     );
-    record.figure(
-        "processes of the agent, resident at most, MiB",
-        mib(most.children),
-    );
+    record.figure("other processes, resident at most, MiB", mib(most.children));
     record.limit(
         "turnover.children",
-        "processes of the agent, growth, MiB",
+        "other processes, growth, MiB",
         mib(last.children) - mib(first.children),
         Limit::AtMost(1.0),
     );

@@ -269,9 +269,14 @@ impl Agent {
         self.process.id()
     }
 
-    /// Its resource usage so far.
+    /// The resource usage of its main process so far.
     pub fn usage(&self) -> Usage {
         Usage::of(self.pid())
+    }
+
+    /// The same of all its processes.
+    pub fn whole_usage(&self) -> Usage {
+        Usage::with_children(self.pid())
     }
 
     /// Whether it waits for the end of a process.

@@ -61,6 +61,23 @@ impl Usage {
             preemptions,
         }
     }
+
+    /// The sum over a process and its children, such as the agent and its worker.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such process, or one of them ends.
+    pub fn with_children(pid: u32) -> Self {
+        let children = children(pid).into_iter().map(Self::of);
+        children.fold(Self::of(pid), |sum, one| Self {
+            resident_kib: sum.resident_kib + one.resident_kib,
+            anonymous_kib: sum.anonymous_kib + one.anonymous_kib,
+            peak_kib: sum.peak_kib + one.peak_kib,
+            cpu: sum.cpu + one.cpu,
+            wakeups: sum.wakeups + one.wakeups,
+            preemptions: sum.preemptions + one.preemptions,
+        })
+    }
 }
 
 /// Fields 14 and 15 of `/proc/<pid>/stat`
