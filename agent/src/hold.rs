@@ -17,7 +17,7 @@ use usher_core::{
     base::id::{ContainerKey, SandboxId},
     cni::protocol::{PodName, Reply},
     hold::{Probe, Tally, ruleset::Wanted},
-    worker::message::Job,
+    worker::message::{ForgottenTable, Job},
 };
 use usher_sys::{
     net::netns::{self, Netns},
@@ -218,15 +218,19 @@ impl Sandboxes {
         released(id)
     }
 
-    /// Closes every descriptor of a sandbox.
+    /// Deletes the table of a sandbox, and closes every descriptor of it.
     pub(crate) fn forget(&mut self, worker: &mut Worker, id: &SandboxId) {
+        self.close(worker, id, ForgottenTable::Deleted);
+    }
+
+    fn close(&mut self, worker: &mut Worker, id: &SandboxId, table: ForgottenTable) {
         let Some(sandbox) = self.open.remove(id) else {
             return;
         };
         worker.cancel_probes(id);
         let job = Job::Forget {
             sandbox: id.clone(),
-            may_have_table: false,
+            table,
         };
         // The worker has the namespace open if it received a job for it, so this job needs no descriptor.
         worker.send(
@@ -261,18 +265,31 @@ impl Sandboxes {
                 return Some(not_found());
             }
         };
+        self.look_into(worker, id, netns, key, span);
+        None
+    }
+
+    /// Looks for an earlier agent's table in a namespace that is open.
+    fn look_into(
+        &mut self,
+        worker: &mut Worker,
+        id: SandboxId,
+        netns: Netns,
+        key: &ContainerKey,
+        span: Span,
+    ) {
         let sandbox = self.opened(&id, netns, span);
         let job = Job::Adopt {
             sandbox: id.clone(),
         };
         sandbox.send(worker, Purpose::Look(key.clone(), id), job);
-        None
     }
 
-    /// Forgets a sandbox that the agent could not look into, unless the CNI plugin has announced it.
+    /// Forgets a sandbox that the agent could not look into, unless the CNI plugin has announced it. The worker may
+    /// still adopt the table of an earlier agent: it stays until its deadline, as one that cannot be adopted does.
     pub(crate) fn not_found(&mut self, worker: &mut Worker, id: &SandboxId) {
         if self.open.get(id).is_some_and(|open| !open.is_announced) {
-            self.forget(worker, id);
+            self.close(worker, id, ForgottenTable::Kept);
         }
     }
 
@@ -317,7 +334,7 @@ impl Sandboxes {
         sandbox.opened.clear();
         let job = Job::Forget {
             sandbox: id.clone(),
-            may_have_table: true,
+            table: ForgottenTable::LeftoverDeleted,
         };
         sandbox.send(worker, Purpose::Change(id.clone()), job);
     }

@@ -1,5 +1,7 @@
 use std::fs::File;
 
+use usher_core::base::id::{ContainerId, PodUid};
+
 use super::*;
 
 const SANDBOX: &str = "5a";
@@ -8,12 +10,16 @@ fn id() -> SandboxId {
     SandboxId::parse(SANDBOX).unwrap()
 }
 
+/// The namespace of the test.
+fn own_netns() -> Netns {
+    let file = File::open("/proc/self/ns/net").unwrap();
+    Netns::from_fd(file.into()).unwrap()
+}
+
 /// A sandbox whose table is being installed.
 fn arming(worker: &mut Worker) -> Sandboxes {
     let mut sandboxes = Sandboxes::default();
-    let netns = File::open("/proc/self/ns/net").unwrap();
-    let netns = Netns::from_fd(netns.into()).unwrap();
-    let sandbox = Sandbox::new(netns, Span::none());
+    let sandbox = Sandbox::new(own_netns(), Span::none());
     sandboxes.open.insert(id(), sandbox);
     assert_eq!(sandboxes.arm(worker, id(), Wanted::default()), None);
     sandboxes
@@ -57,6 +63,34 @@ fn released_ports_are_released_again_after_the_loss_of_a_worker() {
     assert_eq!(readopted(&sandboxes), [adopt()]);
 }
 
+fn container() -> ContainerKey {
+    ContainerKey {
+        pod: PodUid::parse(&"1".repeat(32)).unwrap(),
+        id: ContainerId::parse(&"c0".repeat(32)).unwrap(),
+    }
+}
+
+/// A sandbox that the worker looks into for an earlier agent's table.
+fn looked_into(worker: &mut Worker) -> Sandboxes {
+    let mut sandboxes = Sandboxes::default();
+    sandboxes.look_into(worker, id(), own_netns(), &container(), Span::none());
+    sandboxes
+}
+
+/// The worker may have adopted it.
+#[test]
+fn table_stays_in_a_sandbox_that_was_not_found() {
+    let mut worker = Worker::absent();
+    let mut sandboxes = looked_into(&mut worker);
+    sandboxes.not_found(&mut worker, &id());
+    let forget = Job::Forget {
+        sandbox: id(),
+        table: ForgottenTable::Kept,
+    };
+    assert_eq!(worker.unsent_jobs().last(), Some(&forget));
+    assert!(sandboxes.open.is_empty());
+}
+
 #[test]
 fn nothing_is_released_again_without_a_table() {
     for result in [Ok(Tally::default()), Err(String::new())] {
@@ -82,7 +116,7 @@ fn failure_of_an_earlier_table_does_not_remove_the_next_one() {
     sandboxes.note(&mut worker, &Event::Armed { sandbox, result });
     let forget = Job::Forget {
         sandbox: id(),
-        may_have_table: true,
+        table: ForgottenTable::LeftoverDeleted,
     };
     assert_eq!(worker.unsent_jobs().last(), Some(&forget));
 }

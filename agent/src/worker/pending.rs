@@ -139,11 +139,16 @@ impl PendingJobs {
 
     /// Counts the limits of a namespace's changes after this one from now on: they run one after the other.
     fn restart_changes(&mut self, netns: NetnsId, after: JobId, now: Instant) {
-        let Self { jobs, due, .. } = self;
         let waits = |id: JobId, pending: &Pending| {
             id > after && pending.netns == netns && pending.purpose.is_change()
         };
-        for (id, pending) in jobs.iter_mut().filter(|(id, pending)| waits(**id, pending)) {
+        self.postpone(waits, now);
+    }
+
+    /// Counts the limits of these jobs from now on. Those that wait for a worker have none yet.
+    pub(super) fn postpone(&mut self, which: impl Fn(JobId, &Pending) -> bool, now: Instant) {
+        let Self { jobs, due, .. } = self;
+        for (id, pending) in jobs.iter_mut().filter(|(id, pending)| which(**id, pending)) {
             let Some(before) = pending.due else { continue };
             due.remove(&(before, *id));
             pending.due = pending.limit.map(|limit| now + limit);
@@ -246,6 +251,11 @@ impl Purpose {
         }
     }
 
+    /// Whether the job adopts a table.
+    pub(super) fn adopts(&self) -> bool {
+        matches!(self, Self::Look(..) | Self::Readopt(_))
+    }
+
     /// Whether the job is obsolete after the release of this sandbox.
     pub(super) fn is_hold_of(&self, sandbox: &SandboxId) -> bool {
         match self {
@@ -289,6 +299,31 @@ mod tests {
         );
         jobs.done(JobId(4), after(16)).unwrap();
         assert_eq!(jobs.due(), Some(after(16)));
+    }
+
+    /// The worker reports about every second that it still waits.
+    #[test]
+    fn limit_of_a_late_job_is_postponed() {
+        let now = Instant::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        let limit = Some(Duration::from_secs(4));
+        let sandbox = SandboxId::parse("5a").unwrap();
+        let netns = NetnsId { dev: 4, ino: 1 };
+        let mut jobs = PendingJobs::default();
+        let readopt = || Purpose::Readopt(sandbox.clone());
+        jobs.insert(JobId(1), netns, readopt(), limit, Some(after(4)));
+        // It waits for a worker.
+        jobs.insert(JobId(2), netns, readopt(), limit, None);
+        jobs.insert(
+            JobId(3),
+            netns,
+            Purpose::Arm(sandbox.clone()),
+            limit,
+            Some(after(4)),
+        );
+        jobs.postpone(|_id, pending| pending.purpose.adopts(), after(1));
+        assert_eq!(jobs.overdue(after(4)), BTreeSet::from([JobId(3)]));
+        assert_eq!(jobs.overdue(after(5)), BTreeSet::from([JobId(1), JobId(3)]));
     }
 
     #[test]

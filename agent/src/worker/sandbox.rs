@@ -17,7 +17,7 @@ use usher_core::{
     hold::{Probe, Remains, Tally, ruleset::Wanted},
     worker::{
         Trouble,
-        message::{CALLS, Job, JobId, Reply},
+        message::{CALLS, ForgottenTable, Job, JobId, Reply},
     },
 };
 use usher_sys::net::{netns::Netns, nflog};
@@ -139,7 +139,7 @@ impl Sandboxes {
 
 impl Sandbox {
     async fn run(mut self, mut orders: UnboundedReceiver<(JobId, Job)>) {
-        loop {
+        let table = loop {
             let order = match &mut self.gate {
                 None => orders.recv().await,
                 Some(gate) => tokio::select! {
@@ -153,12 +153,7 @@ impl Sandbox {
                 },
             };
             match order {
-                Some((_id, Job::Forget { may_have_table, .. })) => {
-                    if may_have_table && self.gate.is_none() {
-                        self.delete_leftover().await;
-                    }
-                    break;
-                }
+                Some((_id, Job::Forget { table, .. })) => break table,
                 Some((id, job)) => {
                     self.execute(id, job).await;
                     self.report_trouble().await;
@@ -166,9 +161,15 @@ impl Sandbox {
                 // The worker is shutting down. Its successor adopts the table.
                 None => return,
             }
-        }
+        };
         self.probes.clear();
-        self.change(|gate, _netns| drop(gate.delete())).await;
+        match table {
+            ForgottenTable::Kept => {}
+            ForgottenTable::LeftoverDeleted if self.gate.is_none() => self.delete_leftover().await,
+            ForgottenTable::Deleted | ForgottenTable::LeftoverDeleted => {
+                self.change(|gate, _netns| drop(gate.delete())).await;
+            }
+        }
         self.close().await;
     }
 

@@ -76,12 +76,23 @@ pub enum Job {
     },
     /// Replace the table.
     Mend { sandbox: SandboxId, wanted: Wanted },
-    /// Delete the table, and close everything in the namespace. It has no reply.
+    /// Close everything in the namespace. It has no reply.
     Forget {
         sandbox: SandboxId,
-        /// An earlier job may have left a table that no task of the worker knows.
-        may_have_table: bool,
+        table: ForgottenTable,
     },
+}
+
+/// What becomes of the table of a sandbox that is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForgottenTable {
+    /// The worker deletes it.
+    Deleted,
+    /// The worker deletes it, even if an earlier job has left it and no task of the worker knows it.
+    LeftoverDeleted,
+    /// It stays: the kernel releases its ports at their deadline.
+    Kept,
 }
 
 /// What the worker reports.
@@ -335,7 +346,7 @@ mod tests {
             },
             Job::Forget {
                 sandbox: sandbox(),
-                may_have_table: true,
+                table: ForgottenTable::LeftoverDeleted,
             },
         ]
     }

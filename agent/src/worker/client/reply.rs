@@ -9,7 +9,7 @@ use usher_core::{
 };
 
 use super::{News, Worker};
-use crate::worker::pending::Purpose;
+use crate::worker::pending::{Pending, Purpose};
 
 impl Worker {
     pub(super) fn received(&mut self, reply: Reply) {
@@ -70,14 +70,24 @@ impl Worker {
 
     fn late(&mut self, netns: NetnsId, is_change: bool) {
         let failed = match is_change {
-            true => self.fail_all(
-                |pending| pending.netns == netns && pending.purpose.is_change(),
-                "an earlier system call in the pod's network namespace did not return in time",
-            ),
+            true => self.late_change(netns),
             // A late request has a reply of its own.
             false => 1,
         };
         self.reporter.metrics.late_jobs.inc_by(failed);
+    }
+
+    /// Fails the changes of a namespace, which run one after the other. Returns their number.
+    fn late_change(&mut self, netns: NetnsId) -> u64 {
+        let adopts = |pending: &Pending| pending.netns == netns && pending.purpose.adopts();
+        // The worker completes an adoption in any case: a table that is given up here would be deleted afterwards.
+        // While it waits, the worker reports it as late again and again.
+        self.jobs
+            .postpone(|_id, pending| adopts(pending), Instant::now());
+        self.fail_all(
+            |pending| pending.netns == netns && pending.purpose.is_change() && !adopts(pending),
+            "an earlier system call in the pod's network namespace did not return in time",
+        )
     }
 
     fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {

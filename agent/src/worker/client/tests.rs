@@ -6,6 +6,7 @@ use usher_core::{
         Probe,
         ruleset::{HeldPort, Wanted},
     },
+    worker::message::ForgottenTable,
 };
 use usher_sys::net::netns::Netns;
 
@@ -47,10 +48,17 @@ fn sandbox() -> SandboxId {
     SandboxId::parse("5a").unwrap()
 }
 
+fn container() -> ContainerKey {
+    ContainerKey {
+        pod: PodUid::parse(&"1".repeat(32)).unwrap(),
+        id: ContainerId::parse(&"c0".repeat(32)).unwrap(),
+    }
+}
+
 fn forget() -> Job {
     Job::Forget {
         sandbox: sandbox(),
-        may_have_table: true,
+        table: ForgottenTable::LeftoverDeleted,
     }
 }
 
@@ -63,11 +71,7 @@ fn send(worker: &mut Worker, purpose: Purpose, job: Job) {
 #[test]
 fn check_does_not_wait_for_a_worker() {
     let mut worker = Worker::absent();
-    let key = ContainerKey {
-        pod: PodUid::parse(&"1".repeat(32)).unwrap(),
-        id: ContainerId::parse(&"c0".repeat(32)).unwrap(),
-    };
-    send(&mut worker, Purpose::Prepare(key), Job::Check);
+    send(&mut worker, Purpose::Prepare(container()), Job::Check);
     assert_eq!(worker.unsent_jobs(), []);
 }
 
@@ -177,6 +181,49 @@ fn probes_do_not_fail_with_a_worker() {
     assert!(matches!(news, Some(News::Ended)), "{news:?}");
     assert!(worker.news.is_empty());
     assert_eq!(worker.jobs.len(true), 0);
+}
+
+fn look() -> (Purpose, Job) {
+    let adopt = Job::Adopt { sandbox: sandbox() };
+    (Purpose::Look(container(), sandbox()), adopt)
+}
+
+/// A table that is given up would be deleted, although the worker still adopts it.
+#[test]
+fn late_adoption_is_waited_for() {
+    let mut worker = Worker::absent();
+    let netns = own_netns().id();
+    let (purpose, job) = look();
+    send(&mut worker, purpose, job);
+    let readopt = Purpose::Readopt(sandbox());
+    send(&mut worker, readopt, Job::Adopt { sandbox: sandbox() });
+    send(&mut worker, Purpose::Arm(sandbox()), arm(1));
+    let late = Reply::Late {
+        netns,
+        is_change: true,
+    };
+    worker.received(late);
+    // A job that does not adopt fails.
+    let failed = worker.news.pop_front();
+    assert!(is_failed_arm(failed.as_ref()), "{failed:?}");
+    assert!(worker.news.is_empty(), "{:?}", worker.news);
+    for id in [1, 2] {
+        worker.received(Reply::Adopted {
+            id: JobId(id),
+            result: Ok(None),
+        });
+    }
+    let news = worker.news.make_contiguous();
+    assert!(
+        matches!(
+            news,
+            [
+                News::Event(Event::Found { .. }),
+                News::Readopted(_, Ok(false))
+            ]
+        ),
+        "{news:?}"
+    );
 }
 
 /// A job that follows a failure finds the tables adopted.

@@ -52,7 +52,7 @@ async fn leftover_table_is_deleted_although_its_queue_is_in_use() {
     let (mut sandboxes, mut replies) = sandboxes();
     let forget = Job::Forget {
         sandbox: id(),
-        may_have_table: true,
+        table: ForgottenTable::LeftoverDeleted,
     };
     sandboxes.order(JobId(1), id(), forget, Some(netns)).await;
     // The task of the sandbox has ended when it has dropped its sender.
@@ -100,6 +100,34 @@ async fn adoption_waits_for_the_sockets_of_an_earlier_worker() {
         "{reply:?}"
     );
     assert!(nft::dump(&socket).unwrap().is_some());
+}
+
+/// The agent has given up on an adoption. Nothing is known about the pod yet, so its connections stay held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn adopted_table_that_was_given_up_stays() {
+    for (table, stays) in [
+        (ForgottenTable::Kept, true),
+        (ForgottenTable::Deleted, false),
+    ] {
+        let Some((netns, socket, holder)) = table_with_used_queue() else {
+            return;
+        };
+        drop(holder);
+        let (mut sandboxes, mut replies) = sandboxes();
+        let adopt = Job::Adopt { sandbox: id() };
+        sandboxes.order(JobId(1), id(), adopt, Some(netns)).await;
+        let sandbox = id();
+        let forget = Job::Forget { sandbox, table };
+        sandboxes.order(JobId(2), id(), forget, None).await;
+        drop(sandboxes);
+        let adopted = replies.recv().await;
+        assert!(
+            matches!(adopted, Some(Reply::Adopted { .. })),
+            "{adopted:?}"
+        );
+        assert_eq!(replies.recv().await, None);
+        assert_eq!(nft::dump(&socket).unwrap().is_some(), stays, "{table:?}");
+    }
 }
 
 /// A released port is no port that the kernel released at its timeout.
