@@ -112,6 +112,7 @@ impl Engine {
                 false => (TableKind::Adopted, Some(ports().collect())),
             };
             found.origin = Origin::Found { unreported_ports };
+            found.had_table = true;
             found.phase =
                 HoldPhase::Holding(HeldPorts::new(now, deadline, table, ports().collect()));
         }

@@ -64,6 +64,12 @@ impl Conditions<'_> {
         named + self.runs.unnamed_successes(first_run) >= inits.len()
     }
 
+    /// Whether this agent has observed a run of an init container.
+    pub(super) fn any_init_container_started(self) -> bool {
+        let mut inits = self.view.spec.init_containers.iter();
+        inits.any(|name| self.runs.newest(name).is_some())
+    }
+
     pub(super) fn any_init_container_runs(self) -> bool {
         let mut inits = self.view.spec.init_containers.iter();
         inits.any(|name| self.runs.is_living(name))

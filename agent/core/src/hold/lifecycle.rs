@@ -37,6 +37,13 @@ impl<'engine> HoldReview<'engine> {
                 self.review_pending(hold, actions);
                 None
             }
+            // Every timeout passed before this agent started. Where no app has started, the pod is held anew.
+            HoldPhase::Holding(held) if held.ports.is_empty() && !held.count_only() => {
+                let is_late = |view| self.conditions(view).any_app_started(0);
+                let rearm = !self.view.is_some_and(is_late);
+                sandbox.release(Opened::Deadline, rearm, actions);
+                None
+            }
             HoldPhase::Holding(held) => {
                 let (id, first_run) = (&sandbox.id, sandbox.first_run);
                 match self.why_release(first_run, held, id, actions) {
@@ -214,10 +221,11 @@ impl<'engine> HoldReview<'engine> {
         {
             return Judgement::Never(NotHeld::NamespaceReadLate);
         }
-        if !conditions.init_containers_completed(sandbox.first_run) {
-            return Judgement::Later;
+        let were_completed = sandbox.had_table && !conditions.any_init_container_started();
+        match were_completed || conditions.init_containers_completed(sandbox.first_run) {
+            true => Judgement::Now,
+            false => Judgement::Later,
         }
-        Judgement::Now
     }
 
     /// The table of a pod with all its ports held.

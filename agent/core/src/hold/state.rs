@@ -54,6 +54,8 @@ pub(crate) struct Sandbox {
     pub(crate) namespace_failed: bool,
     /// A sidecar ended after an earlier decision: an app that has started is no reason against a new hold.
     pub(crate) is_again: bool,
+    /// An earlier agent had installed a table here, so the init containers had ended before this agent started.
+    pub(crate) had_table: bool,
 }
 
 /// How the agent learned of a sandbox.
@@ -212,6 +214,7 @@ impl Sandbox {
             phase: HoldPhase::Pending,
             namespace_failed: false,
             is_again: false,
+            had_table: false,
         }
     }
 

@@ -95,6 +95,73 @@ fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     );
 }
 
+/// The chains of a table whose ports the kernel has released.
+fn expired() -> Option<Remains> {
+    Some(Remains {
+        ports: Vec::new(),
+        count_only: false,
+        queries: false,
+    })
+}
+
+const EXPIRED: &str = "hold-adopted: an earlier agent held connections; its deadline passed before this agent started, and they are released";
+
+const DEADLINE: &str = "hold-released: the sidecar is not ready at the deadline";
+
+/// The image of its app was pulled while no agent ran.
+#[test]
+fn pod_whose_hold_expired_before_its_app_started_is_held_anew() {
+    for inits in [&[][..], &["istio-init"]] {
+        let mut spec = istio();
+        spec.init_containers = inits.iter().map(|name| (*name).to_owned()).collect();
+        let start = ("usher.dev/hold".to_owned(), "start".to_owned());
+        spec.annotations.extend([start]);
+        let mut stage = held(Mode::Enforce, spec);
+        find(&mut stage, &pause(), expired());
+        assert_eq!(stage.take_hold(), [EXPIRED, "open all"]);
+        stage.opened(0);
+        let output = stage.take_hold();
+        assert!(output[0].starts_with(DEADLINE), "{output:?}");
+        // Its init containers ended before the earlier agent held it.
+        assert_eq!(output[1..], [ARM, "starts [app 30s]"], "{inits:?}");
+    }
+}
+
+#[test]
+fn pod_whose_hold_expired_after_its_app_started_is_not_held_again() {
+    for deadline in ["open", "closed"] {
+        let mut spec = istio();
+        let deadline = ("usher.dev/on-deadline".to_owned(), deadline.to_owned());
+        spec.annotations.extend([deadline]);
+        let mut stage = held(Mode::Enforce, spec);
+        stage.start("app", "a");
+        assert_eq!(stage.take_hold(), ["look"]);
+        find(&mut stage, &pause(), expired());
+        assert_eq!(stage.take_hold(), [EXPIRED, "open all"]);
+        stage.opened(0);
+        let output = stage.take_hold();
+        assert!(output[0].starts_with(DEADLINE), "{output:?}");
+        assert_eq!(output[1..], ["forget"]);
+    }
+}
+
+/// No init container is held, whatever the earlier agent held.
+#[test]
+fn pod_whose_init_containers_run_again_waits_for_them() {
+    let mut spec = istio();
+    spec.init_containers = vec!["istio-init".to_owned(), "migrate".to_owned()];
+    let mut stage = held(Mode::Enforce, spec);
+    stage.start("istio-init", "k");
+    find(&mut stage, &pause(), expired());
+    stage.opened(0);
+    stage.take_hold();
+    stage.exit("k", 0);
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.start("migrate", "l");
+    stage.exit("l", 0);
+    assert_eq!(stage.take_hold(), [ARM]);
+}
+
 #[test]
 fn pod_whose_init_containers_outlived_the_agent_is_held() {
     let mut spec = istio();
