@@ -5,13 +5,13 @@
 //! its namespace alive, so the agent closes them when the engine forgets the sandbox. After the agent's end the tables
 //! remain until the next agent adopts them or their deadlines expire.
 
+mod adoption;
 pub(crate) mod cni_socket;
 
 use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::oneshot;
 use tracing::Span;
-use usher_client::error_chain::chain;
 use usher_core::{
     Event,
     base::id::{ContainerKey, SandboxId},
@@ -19,10 +19,7 @@ use usher_core::{
     hold::{Probe, Tally, ruleset::Wanted},
     worker::message::{ForgottenTable, Job},
 };
-use usher_sys::{
-    net::netns::{self, Netns},
-    pods::container::Init,
-};
+use usher_sys::net::netns::Netns;
 
 use crate::{
     hold::cni_socket::Announcement,
@@ -47,6 +44,8 @@ struct Sandbox {
     has_table: bool,
     /// The worker has a job to install a table.
     is_arming: bool,
+    /// The container whose namespace this is, while the worker looks for the table of an earlier agent in it.
+    looking: Option<ContainerKey>,
     /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
     /// Ports of the table that have been released one by one.
@@ -62,6 +61,7 @@ impl Sandbox {
             is_announced: false,
             has_table: false,
             is_arming: false,
+            looking: None,
             probes: Vec::new(),
             opened: Vec::new(),
         }
@@ -241,58 +241,6 @@ impl Sandboxes {
         );
     }
 
-    /// Opens the namespace of a container, and looks for an earlier agent's table in it. `span` is the pod's span. The
-    /// reply is [`Event::Found`]; a returned event reports a failure.
-    pub(crate) fn look(
-        &mut self,
-        worker: &mut Worker,
-        host: &Host,
-        key: &ContainerKey,
-        init: &Init,
-        span: Span,
-    ) -> Option<Event> {
-        let not_found = || Event::NotFound { key: key.clone() };
-        let Ok(id) = SandboxId::parse(key.id.as_str()) else {
-            return Some(not_found());
-        };
-        let netns = match open(host, init) {
-            Ok(Some(netns)) => netns,
-            Ok(None) => return Some(not_found()),
-            // The process has exited in the meantime.
-            Err(_) if !init.pidfd.is_alive() => return Some(not_found()),
-            Err(error) => {
-                tracing::warn!(error = %chain(&error), "could not open a pod's network namespace; connections that an earlier agent holds there are released at their deadline");
-                return Some(not_found());
-            }
-        };
-        self.look_into(worker, id, netns, key, span);
-        None
-    }
-
-    /// Looks for an earlier agent's table in a namespace that is open.
-    fn look_into(
-        &mut self,
-        worker: &mut Worker,
-        id: SandboxId,
-        netns: Netns,
-        key: &ContainerKey,
-        span: Span,
-    ) {
-        let sandbox = self.opened(&id, netns, span);
-        let job = Job::Adopt {
-            sandbox: id.clone(),
-        };
-        sandbox.send(worker, Purpose::Look(key.clone(), id), job);
-    }
-
-    /// Forgets a sandbox that the agent could not look into, unless the CNI plugin has announced it. The worker may
-    /// still adopt the table of an earlier agent: it stays until its deadline, as one that cannot be adopted does.
-    pub(crate) fn not_found(&mut self, worker: &mut Worker, id: &SandboxId) {
-        if self.open.get(id).is_some_and(|open| !open.is_announced) {
-            self.close(worker, id, ForgottenTable::Kept);
-        }
-    }
-
     /// Updates the sandbox that an event is about.
     pub(crate) fn note(&mut self, worker: &mut Worker, event: &Event) {
         if let Event::Armed { sandbox, .. } = event
@@ -303,7 +251,10 @@ impl Sandboxes {
         match event {
             Event::Found {
                 sandbox, remains, ..
-            } => self.set_table(sandbox, remains.is_some()),
+            } => {
+                self.looked(sandbox);
+                self.set_table(sandbox, remains.is_some());
+            }
             Event::Armed {
                 sandbox,
                 result: Ok(()),
@@ -347,54 +298,6 @@ impl Sandboxes {
             }
         }
     }
-
-    /// Sends the tables, released ports and probes of a worker that ended to its successor.
-    pub(crate) fn readopt(&self, worker: &mut Worker) {
-        for (id, sandbox) in self.open.iter().filter(|(_id, open)| open.has_table) {
-            let job = Job::Adopt {
-                sandbox: id.clone(),
-            };
-            sandbox.send(worker, Purpose::Readopt(id.clone()), job);
-            if !sandbox.opened.is_empty() {
-                // The worker may have ended before it released them.
-                let job = Job::OpenSome {
-                    sandbox: id.clone(),
-                    ports: sandbox.opened.clone(),
-                };
-                sandbox.send(worker, Purpose::Change(id.clone()), job);
-            }
-        }
-        for (id, sandbox) in &self.open {
-            for probe in &sandbox.probes {
-                sandbox.send_probe(worker, id, probe.clone());
-            }
-        }
-    }
-
-    /// The event for an earlier worker's table that was adopted or is missing.
-    pub(crate) fn readopted(&self, id: SandboxId, is_there: Result<bool, String>) -> Option<Event> {
-        let result = match is_there {
-            Ok(true) => return None,
-            Ok(false) => Ok(Tally::default()),
-            Err(error) => Err(error),
-        };
-        Some(Event::Opened {
-            sandbox: id,
-            result,
-        })
-    }
-}
-
-/// Opens the namespace of a container. None for the host's namespace, and if the process has exited or moved to
-/// another namespace.
-fn open(host: &Host, init: &Init) -> Result<Option<Netns>, netns::Error> {
-    if init.netns == host.netns {
-        return Ok(None);
-    }
-    let netns = Netns::of_process(&host.proc, init.pidfd.pid())?;
-    // Checked after the open: a process that is alive now had this pid during the open.
-    let is_of_container = init.pidfd.is_alive() && netns.id() == init.netns;
-    Ok(is_of_container.then_some(netns))
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
-use std::fs::File;
+use std::{fs::File, time::Duration};
 
-use usher_core::base::id::{ContainerId, PodUid};
+use usher_core::{
+    base::id::{ContainerId, PodUid},
+    hold::Remains,
+};
 
 use super::*;
 
@@ -75,6 +78,36 @@ fn looked_into(worker: &mut Worker) -> Sandboxes {
     let mut sandboxes = Sandboxes::default();
     sandboxes.look_into(worker, id(), own_netns(), &container(), Span::none());
     sandboxes
+}
+
+/// No further container may start, and no other event would repeat it.
+#[test]
+fn look_is_repeated_after_the_loss_of_a_worker() {
+    let adopt = Job::Adopt { sandbox: id() };
+    let found = |remains| Event::Found {
+        key: container(),
+        sandbox: id(),
+        remains,
+    };
+    let mut worker = Worker::absent();
+    let mut sandboxes = looked_into(&mut worker);
+    assert_eq!(readopted(&sandboxes), [adopt.clone()]);
+    sandboxes.note(&mut worker, &found(None));
+    assert_eq!(readopted(&sandboxes), []);
+    // A table that was found is adopted once more.
+    let remains = Remains {
+        ports: vec![(15001, Duration::from_secs(12))],
+        count_only: false,
+        queries: false,
+    };
+    let mut sandboxes = looked_into(&mut worker);
+    sandboxes.note(&mut worker, &found(Some(remains)));
+    assert_eq!(readopted(&sandboxes), [adopt]);
+    // The plugin has announced the sandbox in the meantime.
+    let mut sandboxes = looked_into(&mut worker);
+    sandboxes.open.get_mut(&id()).unwrap().is_announced = true;
+    sandboxes.not_found(&mut worker, &id());
+    assert_eq!(readopted(&sandboxes), []);
 }
 
 /// The worker may have adopted it.

@@ -127,8 +127,8 @@ impl Worker {
         let id = JobId(self.last_id);
         let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
         // A table waits for any worker: only the kernel's deadline ends its hold otherwise.
-        let may_wait = self.running.is_none()
-            && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
+        let may_wait =
+            self.running.is_none() && (purpose.adopts() || matches!(job, Job::OpenSome { .. }));
         let limit = job.limit().map(|limit| limit * 2 + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,
@@ -280,7 +280,7 @@ impl Worker {
         self.unsent.clear();
         // The tables that it has not adopted yet are the next one's, as are its probes.
         self.jobs
-            .remove_all(|purpose| matches!(purpose, Purpose::Readopt(_) | Purpose::Probe(..)));
+            .remove_all(|purpose| purpose.adopts() || purpose.is_probe());
         // Before the failures, so that later jobs follow the adoption.
         self.news.push_back(News::Ended);
         self.fail_all(|_pending| true, "the worker process ended");

@@ -188,6 +188,21 @@ fn look() -> (Purpose, Job) {
     (Purpose::Look(container(), sandbox()), adopt)
 }
 
+/// The next worker looks again.
+#[test]
+fn look_does_not_fail_with_a_worker() {
+    let mut worker = Worker::absent();
+    let (purpose, job) = look();
+    send(&mut worker, purpose, job);
+    // Without a worker it waits for one: the table may hold connections.
+    assert_eq!(worker.jobs.due(), None);
+    worker.ended("a test ends it");
+    let news = worker.news.pop_front();
+    assert!(matches!(news, Some(News::Ended)), "{news:?}");
+    assert!(worker.news.is_empty(), "{:?}", worker.news);
+    assert_eq!(worker.jobs.len(false), 0);
+}
+
 /// A table that is given up would be deleted, although the worker still adopts it.
 #[test]
 fn late_adoption_is_waited_for() {
