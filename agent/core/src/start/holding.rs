@@ -113,6 +113,10 @@ impl<'engine> HoldReview<'engine> {
             runs.find(|(id, _run)| **id == key.id).map(|(_id, run)| run)
         };
         let (after, kind) = match result {
+            // The holder was slow: the start may have been reported as missed. A new hold wants another mark.
+            StartResult::Marked if !starts.wants(name) => {
+                (before.unwrap_or(Progress::Marked), None)
+            }
             StartResult::Marked => (Progress::Marked, None),
             StartResult::Unable(reason) => {
                 let kind = Kind::StartNotHeld(NotHeld::Container { reason });

@@ -51,6 +51,10 @@ impl Starts {
         self.runs.values().filter(held).count()
     }
 
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.wanted.iter().any(|start| start.container == name)
+    }
+
     /// Releases all starts of a pod that is ending.
     pub(crate) fn withdraw(&mut self, pod: &PodUid) -> Option<Action> {
         if self.wanted.is_empty() {

@@ -43,6 +43,27 @@ fn a_missed_start_is_reported_at_the_release() {
     assert_eq!(stage.take_hold(), [""; 0]);
 }
 
+/// The holder was slow: the app ran before its mark.
+#[test]
+fn a_missed_start_is_reported_once_although_its_mark_is_late() {
+    let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
+    stage.shut();
+    stage.start("app", "a");
+    stage.start(PROXY, "i");
+    stage.take_hold();
+    stage.probed(ready());
+    let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
+    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
+    stage.reported("a", "app", StartResult::Marked);
+    let ran = StartResult::Released {
+        held: None,
+        at_limit: false,
+        ran: true,
+    };
+    stage.reported("a", "app", ran);
+    assert_eq!(stage.take_hold(), [""; 0]);
+}
+
 #[test]
 fn a_missed_start_is_reported_at_the_exit() {
     let mut stage = held(
