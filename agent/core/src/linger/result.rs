@@ -70,7 +70,9 @@ impl LingerReview<'_> {
             }
             StopResult::Released { held, at_limit } => {
                 let (ordered, setting, after) = match before {
-                    Some(Progress::Held(before)) => {
+                    Some(Progress::Held(mut before)) => {
+                        // The report of its begin may have waited for this agent.
+                        before.since = before.since.min(self.now - held);
                         // The annotation may have changed since. After the sidecar's end its stop signal is no longer wanted.
                         let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
                         let setting = wanted.map_or(before.setting, |stop| stop.setting);

@@ -215,7 +215,7 @@ fn sidecar_with_a_signal_at_the_end_of_the_grace_period_is_left_to_the_runtime()
     stage.list();
     stage.held_at(NOON);
     assert_eq!(stage.take(), [HELD, "stops []"]);
-    stage.released(false);
+    stage.released_after(Duration::ZERO, false);
     stage.take();
     stage.pass(Duration::from_millis(1500));
     assert_eq!(stage.take(), [""; 0]);
@@ -238,6 +238,20 @@ fn late_signal_leaves_the_time_to_react() {
     stage.released(false);
     stage.take();
     stage.pass(Duration::from_millis(1900));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(Duration::from_millis(200));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+}
+
+/// The agent got no processor time for ten seconds, while the holder held the signal.
+#[test]
+fn delay_of_the_agent_does_not_delay_the_kill() {
+    let mut stage = Stage::lingering(requested());
+    stage.pass(seconds(13));
+    stage.released_after(seconds(23), true);
+    stage.take();
+    // The rest of the grace period of 30 s, and the second for its rounding.
+    stage.pass(Duration::from_millis(7900));
     assert_eq!(stage.take(), [""; 0]);
     stage.pass(Duration::from_millis(200));
     assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);

@@ -27,7 +27,7 @@ fn later_shorter_deadline_is_kept() {
     assert_eq!(stage.take(), ["stops [app 8s]"]);
     stage.pass(seconds(1));
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.app_released(false);
+    let line = stage.app_released_after(seconds(8), false);
     assert!(
         line.contains("the rest of the pod's grace period"),
         "{line}"
