@@ -129,7 +129,10 @@ template:
         securityContext:
           {{- include "usher.agentSecurityContext" $context | nindent 10 }}
         resources:
-          {{- toYaml $context.Values.resources | nindent 10 }}
+          requests: {cpu: 10m, memory: 16Mi}
+          {{- with $context.Values.resources.limits }}
+          limits: {{- toYaml . | nindent 12 }}
+          {{- end }}
         volumeMounts:
           {{- include "usher.agentVolumeMounts" $context | nindent 10 }}
     volumes:
