@@ -44,7 +44,7 @@ impl Sandboxes {
                 return Some(not_found());
             }
         };
-        self.look_into(worker, id, netns, key, span);
+        self.look_into(worker, &id, netns, key, span);
         None
     }
 
@@ -52,14 +52,14 @@ impl Sandboxes {
     pub(super) fn look_into(
         &mut self,
         worker: &mut Worker,
-        id: SandboxId,
+        id: &SandboxId,
         netns: Netns,
         key: &ContainerKey,
         span: Span,
     ) {
-        let sandbox = self.opened(&id, netns, span);
+        let sandbox = self.opened(id, netns, span);
         sandbox.looking = Some(key.clone());
-        sandbox.adopt(worker, &id, Purpose::Look(key.clone(), id.clone()));
+        sandbox.adopt(worker, id, Purpose::Look(key.clone(), id.clone()));
     }
 
     /// The worker has looked into a sandbox.

@@ -76,7 +76,7 @@ fn container() -> ContainerKey {
 /// A sandbox that the worker looks into for an earlier agent's table.
 fn looked_into(worker: &mut Worker) -> Sandboxes {
     let mut sandboxes = Sandboxes::default();
-    sandboxes.look_into(worker, id(), own_netns(), &container(), Span::none());
+    sandboxes.look_into(worker, &id(), own_netns(), &container(), Span::none());
     sandboxes
 }
 
@@ -91,7 +91,7 @@ fn look_is_repeated_after_the_loss_of_a_worker() {
     };
     let mut worker = Worker::absent();
     let mut sandboxes = looked_into(&mut worker);
-    assert_eq!(readopted(&sandboxes), [adopt.clone()]);
+    assert_eq!(readopted(&sandboxes), std::slice::from_ref(&adopt));
     sandboxes.note(&mut worker, &found(None));
     assert_eq!(readopted(&sandboxes), []);
     // A table that was found is adopted once more.
