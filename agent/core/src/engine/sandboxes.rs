@@ -121,8 +121,8 @@ impl Engine {
         self.review_pod(now, &key.pod, actions);
     }
 
-    /// The namespace of a pod that was not announced could not be opened: the container has exited, or the worker process
-    /// has. The next container that starts is tried.
+    /// The namespace of a pod that was not announced could not be opened or read: the container has exited, the namespace is
+    /// in quarantine, or no worker process runs. The next container that starts is tried.
     pub(super) fn not_found(&mut self, uid: &PodUid) {
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;

@@ -64,10 +64,10 @@ impl Conditions<'_> {
         named + self.runs.unnamed_successes(first_run) >= inits.len()
     }
 
-    /// Whether this agent has observed a run of an init container.
-    pub(super) fn any_init_container_started(self) -> bool {
+    /// Whether this agent has observed a run of an init container, or one without a name.
+    pub(super) fn may_run_init_containers(self) -> bool {
         let mut inits = self.view.spec.init_containers.iter();
-        inits.any(|name| self.runs.newest(name).is_some())
+        inits.any(|name| self.runs.newest(name).is_some()) || self.runs.unnamed_successes(0) > 0
     }
 
     pub(super) fn any_init_container_runs(self) -> bool {

@@ -156,7 +156,11 @@ impl<'engine> HoldReview<'engine> {
                 _ => self.released_by_kernel(held, tally),
             };
             let is_pending = *rearm || *why == Opened::InitContainer;
-            actions.push(self.report(None, kind));
+            // It had expired before any app started: that was reported at its adoption, and nothing was refused.
+            let is_anew = *rearm && held.ports.is_empty();
+            if !is_anew {
+                actions.push(self.report(None, kind));
+            }
             if is_pending {
                 sandbox.phase = HoldPhase::Pending;
             } else {
@@ -221,7 +225,7 @@ impl<'engine> HoldReview<'engine> {
         {
             return Judgement::Never(NotHeld::NamespaceReadLate);
         }
-        let were_completed = sandbox.had_table && !conditions.any_init_container_started();
+        let were_completed = sandbox.had_table && !conditions.may_run_init_containers();
         match were_completed || conditions.init_containers_completed(sandbox.first_run) {
             true => Judgement::Now,
             false => Judgement::Later,
