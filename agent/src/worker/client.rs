@@ -126,9 +126,10 @@ impl Worker {
         self.last_id += 1;
         let id = JobId(self.last_id);
         let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
-        // A table waits for any worker: only the kernel's deadline ends its hold otherwise.
-        let may_wait =
-            self.running.is_none() && (purpose.adopts() || matches!(job, Job::OpenSome { .. }));
+        // A table waits for any worker: only the kernel's deadline ends its hold otherwise. Whether there is one is looked
+        // for in each pod, also in those that end meanwhile, so a look has its limit.
+        let may_wait = self.running.is_none()
+            && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
         let limit = job.limit().map(|limit| limit * 2 + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,
