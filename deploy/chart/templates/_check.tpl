@@ -130,7 +130,7 @@ template:
           {{- include "usher.agentSecurityContext" $context | nindent 10 }}
         resources:
           requests: {cpu: 10m, memory: 16Mi}
-          {{- with $context.Values.resources.limits }}
+          {{- with (default (dict) $context.Values.resources).limits }}
           limits: {{- toYaml . | nindent 12 }}
           {{- end }}
         volumeMounts:
