@@ -3,21 +3,18 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use usher_tests::synthetic::{
-    Agent, ContainerSpec, PodSpec,
-    clock::eventually,
-    spec::RestartPolicy,
-    usher,
-    wire::{Manner, Pace},
+use usher_tests::{
+    synthetic::{
+        Agent, ContainerSpec, PodSpec,
+        clock::eventually,
+        spec::RestartPolicy,
+        usher,
+        wire::{Manner, Pace},
+    },
+    wait::slower,
 };
 
 use crate::{APP, SIDECAR, is, is_armed, lingering, pod, reason};
-
-/// Time to write the state of a container before it has a process.
-const PACE: Pace = Pace {
-    stage: Duration::from_millis(400),
-    ..Pace::CONTAINERD
-};
 
 /// A runtime with another layout, such as Kata.
 #[test]
@@ -34,8 +31,12 @@ fn unknown_layout_is_reported() {
     );
     let first = pod.id(SIDECAR);
     pod.signal(SIDECAR, Signal::SIGKILL);
-    // The state of a later run is known, before it has a process.
-    pod.restart_at(SIDECAR, PACE);
+    // The state of a later run is known, and written before it has a process.
+    let pace = Pace {
+        stage: slower(Duration::from_secs(2)),
+        ..Pace::CONTAINERD
+    };
+    pod.restart_at(SIDECAR, pace);
     state.add(&pod, SIDECAR);
     crate::wait_armed(&agent, &pod, 1);
     assert_eq!(agent.log().count(|line| is_armed(line, &first)), 0);
