@@ -211,7 +211,7 @@ impl Worker {
                     Err(error) => Err(error),
                 },
                 () = backoff::wait_until(late) => {
-                    self.ended("it did not reply in time");
+                    self.reply_overdue();
                     continue;
                 }
             };
@@ -264,6 +264,18 @@ impl Worker {
             }
             self.unsent.pop_front();
         }
+    }
+
+    /// A reply is late. A worker that waits for a processor, on a busy node, gets more time: its successor would wait as
+    /// long, and begin anew.
+    fn reply_overdue(&mut self) {
+        let now = Instant::now();
+        let is_runnable = self.running.as_ref().is_some_and(ChildProcess::is_runnable);
+        if is_runnable && self.jobs.extend(now) {
+            tracing::debug!("the worker process waits for a processor; its jobs take longer");
+            return;
+        }
+        self.ended("it did not reply in time");
     }
 
     fn ended(&mut self, reason: &str) {

@@ -33,6 +33,9 @@ pub(crate) enum Purpose {
     OpenAll(SandboxId),
 }
 
+/// How often a job may have its limit again because the worker waits for a processor.
+const MAX_EXTENSIONS: u8 = 5;
+
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) netns: NetnsId,
@@ -40,6 +43,8 @@ pub(super) struct Pending {
     /// How long the reply may take.
     limit: Option<Duration>,
     due: Option<Instant>,
+    /// How often it had its limit again.
+    extensions: u8,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +90,7 @@ impl PendingJobs {
             purpose,
             limit,
             due,
+            extensions: 0,
         };
         self.jobs.insert(id, pending);
     }
@@ -143,6 +149,22 @@ impl PendingJobs {
             id > after && pending.netns == netns && pending.purpose.is_change()
         };
         self.postpone(waits, now);
+    }
+
+    /// Counts the limits of overdue jobs from now on. Returns whether they may have them again.
+    pub(super) fn extend(&mut self, now: Instant) -> bool {
+        let overdue = self.overdue(now);
+        for id in &overdue {
+            let Some(pending) = self.jobs.get_mut(id) else {
+                continue;
+            };
+            if pending.extensions == MAX_EXTENSIONS {
+                return false;
+            }
+            pending.extensions += 1;
+        }
+        self.postpone(|id, _pending| overdue.contains(&id), now);
+        true
     }
 
     /// Counts the limits of these jobs from now on. Those that wait for a worker have none yet.
@@ -324,6 +346,26 @@ mod tests {
         jobs.postpone(|_id, pending| pending.purpose.adopts(), after(1));
         assert_eq!(jobs.overdue(after(4)), BTreeSet::from([JobId(3)]));
         assert_eq!(jobs.overdue(after(5)), BTreeSet::from([JobId(1), JobId(3)]));
+    }
+
+    /// On a busy node. A worker that never replies is replaced nevertheless.
+    #[test]
+    fn limit_of_an_overdue_job_is_extended_a_few_times() {
+        let now = Instant::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        let limit = Some(Duration::from_secs(4));
+        let readopt = || Purpose::Readopt(SandboxId::parse("5a").unwrap());
+        let netns = NetnsId { dev: 4, ino: 1 };
+        let mut jobs = PendingJobs::default();
+        jobs.insert(JobId(1), netns, readopt(), limit, Some(after(4)));
+        jobs.insert(JobId(2), netns, readopt(), limit, Some(after(5)));
+        let (mut at, mut times) = (after(4), 0);
+        while jobs.extend(at) {
+            assert_eq!(jobs.overdue(at), BTreeSet::new());
+            jobs.take(JobId(2));
+            (at, times) = (jobs.due().unwrap(), times + 1);
+        }
+        assert_eq!((at, times), (after(24), 5));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) const CHART_LIMIT: u64 = 96 * 1024 * 1024;
 const MEMORY: u64 = 256 * 1024;
 /// In hundredths of a CPU: the chart's request.
 const REQUEST: u64 = 10;
+/// More than the processors of a small node, so that the agent has even less than its request.
+const NEIGHBOURS: u64 = 1000;
 const PODS: usize = 20;
 
 fn jobs(name: &str) -> Vec<PodSpec> {
@@ -97,8 +99,9 @@ fn cpu_request_suffices_on_a_busy_node() {
     let own = Limited::make(Controller::Cpu, "own").expect("a controller of processors");
     let neighbours = Limited::make(Controller::Cpu, "busy").expect("a controller of processors");
     own.set(REQUEST);
-    neighbours.set(400);
+    neighbours.set(NEIGHBOURS);
     let agent = Agent::start_limited(&node, None, &own);
+    let worker = agent.worker();
     let processors = std::thread::available_parallelism().unwrap().get();
     let busy: Vec<Busy> = (0..2 * processors).map(|_| Busy::start()).collect();
     for one in &busy {
@@ -111,5 +114,7 @@ fn cpu_request_suffices_on_a_busy_node() {
     for pod in &pods {
         expect_quit(&agent, pod);
     }
+    // A worker that waits for a processor is not replaced: the next one would wait as well.
+    assert_eq!(agent.worker(), worker);
     drop(busy);
 }

@@ -3,9 +3,9 @@
 use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, Command, Stdio},
-    thread,
 };
 
+use super::thread;
 use crate::seqpacket::{self, Connection};
 
 const PROGRAM: &str = "/proc/self/exe";
@@ -63,6 +63,11 @@ impl ChildProcess {
         self.process.id()
     }
 
+    /// Whether one of its threads runs, or waits for a processor.
+    pub fn is_runnable(&self) -> bool {
+        thread::is_runnable(self.pid())
+    }
+
     /// Kills the process, and reaps it on a thread: a system call that does not return, or many marks to close, may
     /// delay its exit.
     pub fn end(mut self) {
@@ -70,6 +75,10 @@ impl ChildProcess {
         drop(self.process.kill());
         let reap = move || drop(self.process.wait());
         // If the thread cannot be started, the process stays a zombie until the agent exits.
-        drop(thread::Builder::new().name("reap".to_owned()).spawn(reap));
+        drop(
+            std::thread::Builder::new()
+                .name("reap".to_owned())
+                .spawn(reap),
+        );
     }
 }

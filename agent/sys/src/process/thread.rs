@@ -1,10 +1,10 @@
-//! The activity of a thread of this process: its processor time and its state.
+//! The activity of threads: the processor time of one of this process, and the states of those of any process.
 //!
 //! The time is from the thread's clock
 //! ([pthread_getcpuclockid(3)](https://man7.org/linux/man-pages/man3/pthread_getcpuclockid.3.html)), and the state from
-//! `/proc/self/task/TID/stat`. With `CONFIG_IRQ_TIME_ACCOUNTING` the time does not include softirqs.
+//! `/proc/PID/task/TID/stat`. With `CONFIG_IRQ_TIME_ACCOUNTING` the time does not include softirqs.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use nix::{
     time::{ClockId, clock_gettime},
@@ -35,14 +35,30 @@ impl Thread {
 
     /// Its state, such as `R` for a thread that runs or waits for a processor; None if `/proc` does not have it.
     pub fn state(self) -> Option<char> {
-        let stat = fs::read(format!("/proc/self/task/{}/stat", self.0)).ok()?;
-        Some(text::stat(&stat).ok()?.state)
+        state(Path::new(&format!("/proc/self/task/{}", self.0)))
     }
+}
+
+/// Whether one of the threads of a process runs, or waits for a processor.
+pub(super) fn is_runnable(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.any(|thread| state(&thread.path()) == Some('R'))
+}
+
+fn state(thread: &Path) -> Option<char> {
+    let stat = fs::read(thread.join("stat")).ok()?;
+    Some(text::stat(&stat).ok()?.state)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, thread, time::Instant};
+    use std::{
+        process::{self, Command},
+        sync::mpsc,
+        thread,
+        time::Instant,
+    };
 
     use super::*;
 
@@ -79,5 +95,18 @@ mod tests {
         drop((end, enough));
         waits.join().unwrap();
         computes.join().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_not_runnable() {
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let limit = Instant::now() + Duration::from_secs(50);
+        while is_runnable(sleeper.id()) {
+            assert!(Instant::now() < limit);
+            thread::yield_now();
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(is_runnable(process::id()));
     }
 }
