@@ -56,8 +56,18 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 pub(super) fn redact_text(text: &str) -> Option<(String, u64)> {
     let (text, mut count) = key::redact_keys(text);
     let mut clean = String::with_capacity(text.len());
+    // The column of the last redacted YAML member: lines with a larger indentation belong to its value.
+    let mut member = None;
     for line in text.split_inclusive('\n') {
-        count += match yaml_member(line) {
+        let content = line.trim_start_matches(' ');
+        let is_blank = content.trim().is_empty();
+        if member.is_some_and(|column| is_blank || line.len() - content.len() > column) {
+            clean.push_str(if is_blank { line } else { "" });
+            continue;
+        }
+        let name = yaml_member(line);
+        member = name.map(|name| name.len() - name.trim_start_matches([' ', '-']).len());
+        count += match name {
             Some(name) => {
                 clean.push_str(name);
                 clean.push_str(REDACTED);
@@ -301,6 +311,10 @@ mod tests {
             (
                 "proxyMetadata:\n  DB_PASSWORD: \"hunter 2\"\n  - token: a: b\nport: 1",
                 "proxyMetadata:\n  DB_PASSWORD: [redacted]\n  - token: [redacted]\nport: 1",
+            ),
+            (
+                "env:\n  PASSWORD: |\n    hunter2\n\n    more\n  - token: >-\n      a\n    user: b\nport: 1",
+                "env:\n  PASSWORD: [redacted]\n\n  - token: [redacted]\n    user: b\nport: 1",
             ),
             (
                 r#"sh -c "app --password  'hunter2' -v""#,
