@@ -58,7 +58,8 @@ pub struct NodeArgs {
     )]
     pub run_dir: PathBuf,
 
-    /// Directory of containerd's bundles of running containers. Mount the host's /run/containerd with HostToContainer.
+    /// Directory of containerd's bundles of running containers. Mount the directory above it from the host, with
+    /// HostToContainer.
     /// Empty: the agent holds no starts
     #[arg(long, global = true, env = "USHER_BUNDLE_DIR", value_name = "DIR", default_value = BUNDLE_DIR,
           value_parser = OsStringValueParser::new().map(PathBuf::from))]

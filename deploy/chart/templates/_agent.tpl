@@ -118,18 +118,17 @@ capabilities:
 - name: run
   mountPath: /run/usher
 {{- if $node.runtime }}
-# The bundles of containers that are being started, and their mounted root file systems, to hold the start of an app.
-- name: runtime
-  mountPath: {{ $node.runtimeDir }}
+# The bundles of containers that are being started, and their mounted root file systems, to hold the start of an app. Not the
+# directory above, which has the runtime's sockets.
+- name: bundles
+  mountPath: {{ $node.runtimeDir }}/io.containerd.runtime.v2.task
   readOnly: true
   mountPropagation: HostToContainer
-{{- if ne $node.runtimeDir "/run/containerd" }}
 # The state of runc and crun, which containerd keeps here wherever its own directory is: to hold stop signals.
 - name: runtime-state
   mountPath: /run/containerd/runc
   readOnly: true
   mountPropagation: HostToContainer
-{{- end }}
 {{- end }}
 {{- if $node.cni }}
 # Network configurations: the agent adds one entry to the first file and replaces that file atomically.
@@ -159,12 +158,10 @@ capabilities:
 - name: run
   hostPath: {path: /run/usher, type: DirectoryOrCreate}
 {{- if $node.runtime }}
-- name: runtime
-  hostPath: {path: {{ $node.runtimeDir }}, type: DirectoryOrCreate}
-{{- if ne $node.runtimeDir "/run/containerd" }}
+- name: bundles
+  hostPath: {path: {{ $node.runtimeDir }}/io.containerd.runtime.v2.task, type: DirectoryOrCreate}
 - name: runtime-state
   hostPath: {path: /run/containerd/runc, type: DirectoryOrCreate}
-{{- end }}
 {{- end }}
 {{- if $node.cni }}
 {{- /* Type Directory would keep the agent from starting where a directory is wrong. With this one it terminates sidecars, and
