@@ -29,6 +29,7 @@ pub(crate) use self::{
 use self::{
     modes::NodeState,
     operator::{BusyOrder, PendingHold},
+    overdue::Overdue,
 };
 use crate::{
     hold::{Sandboxes, cni_socket::Announcement},
@@ -97,6 +98,7 @@ pub(crate) struct NodeLoop {
     reporter: Reporter,
     /// Whether a pod appeared, disappeared or finished since the gauges were set.
     pods_changed: bool,
+    overdue: Overdue,
 }
 
 impl NodeLoop {
@@ -126,6 +128,7 @@ impl NodeLoop {
             recorder: channels.records,
             reporter,
             pods_changed: true,
+            overdue: Overdue::default(),
         }
     }
 
@@ -136,13 +139,7 @@ impl NodeLoop {
         }
         loop {
             self.retry_orders();
-            let wake = self
-                .engine
-                .next_wake()
-                .map(|at| self.started + at.since_start())
-                .into_iter()
-                .chain(self.orders_due())
-                .min();
+            let wake = self.next_wake();
             tokio::select! {
                 // Exits have priority, because quits follow from them.
                 biased;
@@ -172,9 +169,7 @@ impl NodeLoop {
                         return Ok(());
                     }
                 },
-                () = backoff::wait_until(wake) => {
-                    self.step(Event::Timer);
-                }
+                () = backoff::wait_until(wake) => self.wake(),
                 // Lower priority than attempts in progress.
                 () = tokio::task::yield_now(), if self.pods_changed || !self.records.is_empty() => {
                     self.send_records();
@@ -216,19 +211,23 @@ impl NodeLoop {
         // Read the clock before the list of exits: if the agent is suspended after this line, the missed timer is
         // overdue in the next step.
         let now = self.now();
-        let late = self.overdue(now);
+        let late = self.late_since(now);
         let missed_exits = late.map_or_else(Vec::new, |_late| self.discovery.dead());
         let events = missed_exits
             .into_iter()
             .map(|key| Event::container(key, ContainerChange::Exited))
-            .chain(events)
-            .map(|event| (late.unwrap_or(now), event))
-            .chain(late.map(|_late| (now, Event::Timer)));
+            .chain(events);
         let mut answer = None;
-        for (now, event) in events {
+        for event in events {
             self.note(&event);
-            for action in self.engine.step(now, event) {
+            let at = late.filter(|_late| event.is_end()).unwrap_or(now);
+            for action in self.engine.apply(at, event) {
                 answer = self.act(action).or(answer);
+            }
+        }
+        if !self.overdue.postpones(late.is_some()) {
+            for action in self.engine.run_timers(now) {
+                self.act(action);
             }
         }
         self.settle_holds();

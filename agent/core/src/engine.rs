@@ -71,9 +71,17 @@ impl Engine {
         }
     }
 
-    /// Applies an event and returns what to do. Time does not go back: a
-    /// `now` before the last one is replaced by the last one.
+    /// Applies an event, runs the timers that are due, and returns what to do.
     pub fn step(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
+        let mut actions = self.apply(now, event);
+        actions.append(&mut self.run_timers(now));
+        actions
+    }
+
+    /// Applies an event and returns what to do. [`Self::run_timers`] has to follow, for the pods without an event.
+    ///
+    /// Time does not go back: a `now` before the last one is replaced by the last one.
+    pub fn apply(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         let now = now.max(self.now);
         self.now = now;
@@ -162,6 +170,15 @@ impl Engine {
             Event::Ordered(order) => self.ordered(now, &order, &mut actions),
             Event::Timer => {}
         }
+        self.count_connections(&actions);
+        actions
+    }
+
+    /// Does what is due, and returns what else to do.
+    pub fn run_timers(&mut self, now: Timestamp) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let now = now.max(self.now);
+        self.now = now;
         for uid in self.timers.due(now) {
             self.review_pod(now, &uid, &mut actions);
         }
@@ -176,7 +193,7 @@ impl Engine {
     /// The earliest time at which [`Event::Timer`] is due, unless another event changes it before; None while nothing
     /// is due.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        // The last step did everything that was due by then.
+        // The timers that were due by then have run.
         let poll = self.kubelet_poll.due().filter(|due| *due > self.now);
         self.timers.next(self.now).into_iter().chain(poll).min()
     }
@@ -230,10 +247,7 @@ impl Engine {
         actions: &mut Vec<Action>,
     ) {
         let has_started = matches!(change, ContainerChange::Started { .. });
-        let has_ended = matches!(
-            change,
-            ContainerChange::Exited | ContainerChange::NotStarted | ContainerChange::Gone
-        );
+        let has_ended = change.is_end();
         if change == ContainerChange::Gone {
             self.sandbox_ended(&key, actions);
         }

@@ -106,13 +106,12 @@ impl NodeLoop {
         self.steps(event);
     }
 
-    /// Passes the result of an action to the engine at once. It does not run timers: the current step runs them after
-    /// its last event.
+    /// Passes the result of an action to the engine at once. The current step runs the timers after its last event.
     pub(super) fn follow_up(&mut self, events: impl IntoIterator<Item = Event>) {
         for event in events {
             let now = self.now();
             self.note(&event);
-            for action in self.engine.step(self.overdue(now).unwrap_or(now), event) {
+            for action in self.engine.apply(now, event) {
                 self.act(action);
             }
         }

@@ -64,9 +64,11 @@ impl NodeLoop {
             Input::Pods(pods) => {
                 // For the engine, a container in the list but not in the cgroup tree is gone. So the pending changes
                 // of the tree come first.
-                self.settle_discovery()?;
+                let mut events = self.discovery.now()?;
                 let pods = pods.filter(|_pods| self.discovery.is_whole());
-                self.step(pods.map_or(Event::PodsUnavailable, Event::Pods));
+                events.push(pods.map_or(Event::PodsUnavailable, Event::Pods));
+                // Together: a timer that the list would have stopped does not run between them.
+                self.steps(events);
             }
             // Fails if the client has stopped waiting.
             Input::Ping(reply) => drop(reply.send(())),

@@ -5,10 +5,11 @@ mod unsent;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    mem,
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep_until;
+use tokio::{task::yield_now, time::sleep_until};
 use usher_client::{
     backoff::{self, Backoff},
     error_chain::chain,
@@ -187,6 +188,7 @@ impl Worker {
 
     /// Waits for news of the worker, and keeps it running. The future may be dropped at any time.
     pub(crate) async fn next(&mut self) -> News {
+        let mut has_polled = false;
         loop {
             if let Some(news) = self.news.pop_front() {
                 return news;
@@ -211,7 +213,12 @@ impl Worker {
                     Err(error) => Err(error),
                 },
                 () = backoff::wait_until(late) => {
-                    self.reply_overdue();
+                    match mem::replace(&mut has_polled, true) {
+                        true => self.reply_overdue(),
+                        // After a stop of this process timers fire before the runtime polls the sockets: epoll_wait(2)
+                        // returns EINTR.
+                        false => yield_now().await,
+                    }
                     continue;
                 }
             };

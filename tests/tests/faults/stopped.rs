@@ -12,14 +12,16 @@ use crate::{enforcing, kernel};
 
 /// The delay between the sidecar's response and its exit: after the agent was stopped, before its timeout.
 const DRAINS: Duration = Duration::from_millis(500);
+/// The same for an exit after the agent has continued.
+const DRAINS_LONG: Duration = Duration::from_millis(8_000);
 /// A little more than the agent's timeout.
 const OVERDUE: Duration = Duration::from_millis(3_500);
 const PODS: usize = 10;
 const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
 
-fn job(number: usize) -> PodSpec {
+fn job(number: usize, drains: Duration) -> PodSpec {
     let quit = Effect::Quit {
-        after: DRAINS,
+        after: drains,
         code: 0,
     };
     let route = Route::any(Answer::Status(200), quit);
@@ -57,7 +59,7 @@ fn wait_overdue(stopped: Instant) {
 fn exit_while_the_agent_is_stopped_counts() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pods = node.run_all(&(0..PODS).map(job).collect::<Vec<_>>());
+    let pods = node.run_all(&(0..PODS).map(|number| job(number, DRAINS)).collect::<Vec<_>>());
     for pod in &pods {
         pod.finish("app", 0);
     }
@@ -76,6 +78,32 @@ fn exit_while_the_agent_is_stopped_counts() {
     }
 }
 
+/// A response arrives while the agent is stopped, and a timer is due before it. Its sidecar has its whole time to exit.
+#[test]
+fn response_while_the_agent_is_stopped_counts_from_its_arrival() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let first = node.run(&job(0, DRAINS));
+    let second = node.run(&job(1, DRAINS_LONG));
+    first.finish("app", 0);
+    agent.wait_for("quit-accepted", &first.name());
+    let accepted = Instant::now();
+    agent.signal_worker(Signal::SIGSTOP);
+    second.finish("app", 0);
+    agent.wait_for("pod-finished", &second.name());
+    agent.signal(Signal::SIGSTOP);
+    agent.signal_worker(Signal::SIGCONT);
+    second.request("cloud-sql-proxy");
+    eventually("the patience with the second to be over as well", || {
+        accepted.elapsed() > 2 * OVERDUE
+    });
+    agent.signal(Signal::SIGCONT);
+    assert_eq!(second.ended("cloud-sql-proxy").code(), 0);
+    for pod in [first, second] {
+        assert_ended_in_time(&agent, &pod.name());
+    }
+}
+
 /// The agent is stopped while it processes the response of the last of three sidecars. Meanwhile `meanwhile` changes
 /// their pods.
 fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
@@ -86,7 +114,7 @@ fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
     node.annotate(&ENFORCE);
     server.annotate(&ENFORCE);
     let agent = Doomed::start(&node, &server, "answer-due#3");
-    let pods = node.run_all(&(0..3).map(job).collect::<Vec<_>>());
+    let pods = node.run_all(&(0..3).map(|number| job(number, DRAINS)).collect::<Vec<_>>());
     let names: Vec<String> = pods.iter().map(Pod::name).collect();
     for pod in &pods {
         pod.finish("app", 0);

@@ -140,4 +140,13 @@ impl Event {
     pub const fn container(key: ContainerKey, change: ContainerChange) -> Self {
         Self::Container { key, change }
     }
+
+    /// Whether it reports the end of a container or of a pod.
+    pub const fn is_end(&self) -> bool {
+        match self {
+            Self::PodGone(_) => true,
+            Self::Container { change, .. } => change.is_end(),
+            _ => false,
+        }
+    }
 }

@@ -30,3 +30,10 @@ pub enum ContainerChange {
     ExitStatus(ExitStatus),
     Gone,
 }
+
+impl ContainerChange {
+    /// Whether the container has ended.
+    pub(crate) const fn is_end(&self) -> bool {
+        matches!(self, Self::Exited | Self::NotStarted | Self::Gone)
+    }
+}
