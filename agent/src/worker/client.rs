@@ -45,6 +45,8 @@ const PROBES_OF_POD: usize = 8;
 const MAX_JOBS_OF_POD: usize = 192;
 /// How late a reply of the worker may be. The worker reports a stuck job before.
 const LATE: Duration = Duration::from_secs(2);
+/// The least delay of a starved worker: it waited this long for a processor since the last overdue reply.
+const STARVED: Duration = Duration::from_secs(1);
 
 /// A message of the worker, or its end.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(crate) struct Worker {
     /// The start of the agent's timestamps.
     started: Instant,
     running: Option<ChildProcess>,
+    /// How long the running worker had waited for a processor when a reply was overdue.
+    run_delay: Duration,
     backoff: Backoff,
     last_id: u64,
     jobs: PendingJobs,
@@ -82,6 +86,7 @@ impl Worker {
             reporter,
             started,
             running: None,
+            run_delay: Duration::ZERO,
             backoff: Backoff::default(),
             last_id: 0,
             jobs: PendingJobs::default(),
@@ -243,6 +248,7 @@ impl Worker {
             Ok(running) => {
                 tracing::info!(pid = running.pid(), "started the worker process");
                 self.running = Some(running);
+                self.run_delay = Duration::ZERO;
                 self.reporter.metrics.worker_up.set(1);
                 // It receives these jobs only now: one that is overdue at once would end each new worker.
                 self.jobs.restart(Instant::now());
@@ -276,9 +282,11 @@ impl Worker {
     /// A reply is late. A worker that waits for a processor, on a busy node, gets more time: its successor would wait as
     /// long, and begin anew.
     fn reply_overdue(&mut self) {
-        let now = Instant::now();
-        let is_runnable = self.running.as_ref().is_some_and(ChildProcess::is_runnable);
-        if is_runnable && self.jobs.extend(now) {
+        let Some(running) = &self.running else { return };
+        let delay = running.run_delay();
+        let before = mem::replace(&mut self.run_delay, delay);
+        let waits = running.is_runnable() || delay.saturating_sub(before) >= STARVED;
+        if waits && self.jobs.extend(Instant::now()) {
             tracing::debug!("the worker process waits for a processor; its jobs take longer");
             return;
         }

@@ -59,7 +59,11 @@ fn wait_overdue(stopped: Instant) {
 fn exit_while_the_agent_is_stopped_counts() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
-    let pods = node.run_all(&(0..PODS).map(|number| job(number, DRAINS)).collect::<Vec<_>>());
+    let pods = node.run_all(
+        &(0..PODS)
+            .map(|number| job(number, DRAINS))
+            .collect::<Vec<_>>(),
+    );
     for pod in &pods {
         pod.finish("app", 0);
     }

@@ -3,6 +3,7 @@
 use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use super::thread;
@@ -66,6 +67,11 @@ impl ChildProcess {
     /// Whether one of its threads runs, or waits for a processor.
     pub fn is_runnable(&self) -> bool {
         thread::is_runnable(self.pid())
+    }
+
+    /// How long its threads have waited for a processor. It may decrease when one of them exits.
+    pub fn run_delay(&self) -> Duration {
+        thread::run_delay(self.pid())
     }
 
     /// Kills the process, and reaps it on a thread: a system call that does not return, or many marks to close, may
