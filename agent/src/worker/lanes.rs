@@ -2,7 +2,7 @@
 //!
 //! System calls in a pod's namespace run on threads that the runtime replaces. A thread that does not return keeps the permit of its
 //! namespace, so that no other thread gets stuck there, but not the node's. Its processor time shows whether the pod's
-//! rules are the cause ([`LateThread`]).
+//! rules are the cause ([`Lateness`]).
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use usher_core::{
     worker::{
         Trouble,
         message::{MARGIN, Reply},
-        quarantine::LateThread,
+        quarantine::{EXTENSIONS, LateThread, Lateness},
     },
 };
 use usher_sys::process::thread::Thread;
@@ -57,8 +57,8 @@ struct Sample {
     cpu_time: Duration,
 }
 
-/// A job that has not returned within its limit. It keeps its permit.
-struct LateJob<T> {
+/// A job that has its permit, and keeps it until it returns.
+struct StartedJob<T> {
     done: JoinHandle<T>,
     /// Empty while the job waits for a thread.
     start: Arc<OnceLock<Sample>>,
@@ -101,8 +101,8 @@ impl Lanes {
     /// Runs system calls on a thread of their own, as soon as the limits allow. None if they do not within `limit`, if the
     /// job panics, or if a request is late.
     ///
-    /// A job that has not returned within `limit` and a margin is late. Late changes and stuck requests continue; the
-    /// agent fails the jobs that wait for them.
+    /// A job that has not returned within `limit` and a margin is late, unless it waits for a processor. Late changes and
+    /// stuck requests continue; the agent fails the jobs that wait for them.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: &Lane,
@@ -119,10 +119,37 @@ impl Lanes {
             Some((own, node))
         };
         let (permit, node) = timeout(limit, permits).await.ok()??;
+        let mut job = self.start(lane, permit, limit, calls);
+        let lateness = match job.in_time().await {
+            Ok(returned) => return returned,
+            Err(lateness) => lateness,
+        };
+        drop(node);
+        if lateness == Lateness::Stuck {
+            return job.recover().await;
+        }
+        job.report(kind).await;
+        match kind {
+            Kind::Change => job.end(kind).await,
+            Kind::Request => {
+                tokio::spawn(job.end(kind));
+                None
+            }
+        }
+    }
+
+    /// Starts a job on the runtime's thread, which another one replaces: the job does not wait until a sleeping thread
+    /// runs.
+    fn start<T: Send + 'static>(
+        &self,
+        lane: &Lane,
+        permit: OwnedSemaphorePermit,
+        limit: Duration,
+        calls: impl FnOnce() -> T + Send + 'static,
+    ) -> StartedJob<T> {
         let start = Arc::new(OnceLock::new());
-        let mut done = {
+        let done = {
             let start = Arc::clone(&start);
-            // On the runtime's thread, which another one replaces: the job does not wait until a sleeping thread runs.
             tokio::spawn(async move {
                 block_in_place(|| {
                     start.get_or_init(Sample::current);
@@ -130,11 +157,7 @@ impl Lanes {
                 })
             })
         };
-        if let Ok(returned) = timeout(limit + MARGIN, &mut done).await {
-            return returned.ok();
-        }
-        drop(node);
-        let mut late = LateJob {
+        StartedJob {
             done,
             start,
             seen: Duration::ZERO,
@@ -142,17 +165,6 @@ impl Lanes {
             netns: lane.netns,
             _permit: permit,
             lanes: self.clone(),
-        };
-        if late.is_stuck() {
-            return late.recover().await;
-        }
-        late.report(kind).await;
-        match kind {
-            Kind::Change => late.end(kind).await,
-            Kind::Request => {
-                tokio::spawn(late.end(kind));
-                None
-            }
         }
     }
 
@@ -170,20 +182,37 @@ impl Sample {
     }
 }
 
-impl<T> LateJob<T> {
-    /// Whether the thread has spent its time in the pod's rules since the last check.
-    fn is_stuck(&mut self) -> bool {
-        let Some(start) = self.start.get() else {
-            return false;
-        };
-        let cpu_time = start.thread.cpu_time().unwrap_or_default();
-        let cpu_time = cpu_time.saturating_sub(start.cpu_time);
-        let late = LateThread {
-            state: start.thread.state(),
-            cpu_time: cpu_time.saturating_sub(self.seen),
-        };
-        self.seen = cpu_time;
-        late.is_stuck(self.limit)
+impl<T> StartedJob<T> {
+    /// The job's result, None after a panic, or why it is late. A job that waits for a processor has its limit again, up
+    /// to [`EXTENSIONS`] times.
+    async fn in_time(&mut self) -> Result<Option<T>, Lateness> {
+        let mut extensions = 0;
+        loop {
+            if let Ok(returned) = timeout(self.limit + MARGIN, &mut self.done).await {
+                return Ok(returned.ok());
+            }
+            let lateness = self.lateness();
+            if lateness != Lateness::Starved || extensions == EXTENSIONS {
+                return Err(lateness);
+            }
+            extensions += 1;
+            tracing::debug!(netns = %self.netns, "a job waits for a processor; it takes longer");
+        }
+    }
+
+    /// What the thread has done since the last check.
+    fn lateness(&mut self) -> Lateness {
+        let thread = self.start.get().map(|start| {
+            let cpu_time = start.thread.cpu_time().unwrap_or_default();
+            let cpu_time = cpu_time.saturating_sub(start.cpu_time);
+            let since = cpu_time.saturating_sub(self.seen);
+            self.seen = cpu_time;
+            LateThread {
+                state: start.thread.state(),
+                cpu_time: since,
+            }
+        });
+        Lateness::of(thread, self.limit)
     }
 
     async fn report(&self, kind: Kind) {
@@ -200,7 +229,7 @@ impl<T> LateJob<T> {
             if let Ok(returned) = timeout(self.limit + MARGIN, &mut self.done).await {
                 return returned.ok();
             }
-            if self.is_stuck() {
+            if self.lateness() == Lateness::Stuck {
                 return self.recover().await;
             }
             // Fails the changes that arrived since the last report.

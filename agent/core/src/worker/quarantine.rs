@@ -14,13 +14,31 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// More namespaces than a node has pods. The entry that ends first is dropped first.
 const MAX_ENTRIES: usize = 1024;
 
+/// How often a job may have its limit again because it waits for a processor. A processor may be away for several limits
+/// on a busy node. The agent gives a job its own, longer limit again as often.
+pub const EXTENSIONS: u8 = 5;
+
 /// A job is stuck if its thread computed for at least this part of its limit: one half.
 const STUCK_PART: u32 = 2;
+/// A job waits for a processor if its thread computed for less than this part of its limit: one tenth. Most jobs compute
+/// for a few milliseconds.
+const STARVED_PART: u32 = 10;
 
-/// The thread of a job that has not returned in time.
+/// Why a job has not returned in time.
 ///
 /// A pod's rules run on the thread that sends the packet. A thread that only waits, for a processor, for a lock or
 /// for an RCU grace period, is no evidence against its pod: on a busy node every job is late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lateness {
+    /// The job waits for a processor.
+    Starved,
+    /// The thread is stuck in the rules of its pod.
+    Stuck,
+    /// The thread waits for something else, or computes now and then.
+    Waits,
+}
+
+/// The thread of a job that has not returned in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateThread {
     /// The state in `/proc`; None where it is unknown.
@@ -29,11 +47,17 @@ pub struct LateThread {
     pub cpu_time: Duration,
 }
 
-impl LateThread {
-    /// Whether the thread is stuck in the rules of its pod.
-    pub fn is_stuck(self, limit: Duration) -> bool {
-        let is_running = self.state.is_none_or(|state| state == 'R');
-        is_running && self.cpu_time >= limit / STUCK_PART
+impl Lateness {
+    /// `thread` is None for a job that has not begun.
+    pub fn of(thread: Option<LateThread>, limit: Duration) -> Self {
+        let Some(LateThread { state, cpu_time }) = thread else {
+            return Self::Starved;
+        };
+        match state {
+            Some('R') | None if cpu_time >= limit / STUCK_PART => Self::Stuck,
+            Some('R') if cpu_time < limit / STARVED_PART => Self::Starved,
+            _ => Self::Waits,
+        }
     }
 }
 
@@ -161,26 +185,30 @@ mod tests {
 
     #[test]
     fn only_a_thread_that_computes_is_stuck() {
+        use Lateness::{Starved, Stuck, Waits};
         let limit = Duration::from_millis(500);
         let cases = [
-            ("runs the rules", Some('R'), 1000, true),
-            ("runs the rules on a busy node", Some('R'), 250, true),
-            ("runs the rules, without /proc", None, 1000, true),
-            ("waits for a processor", Some('R'), 249, false),
-            ("has not begun", Some('R'), 0, false),
-            ("waits for an RCU grace period", Some('D'), 3, false),
-            ("sent much, and waits now", Some('D'), 400, false),
-            ("waits for a response", Some('S'), 1, false),
-            ("is stopped", Some('T'), 1000, false),
-            ("waits, without /proc", None, 1, false),
+            ("runs the rules", Some('R'), 1000, Stuck),
+            ("runs the rules on a busy node", Some('R'), 250, Stuck),
+            ("runs the rules, without /proc", None, 1000, Stuck),
+            ("computes now and then", Some('R'), 249, Waits),
+            ("computes now and then, less", Some('R'), 50, Waits),
+            ("waits for a processor", Some('R'), 49, Starved),
+            ("has had no processor", Some('R'), 0, Starved),
+            ("waits for an RCU grace period", Some('D'), 3, Waits),
+            ("sent much, and waits now", Some('D'), 400, Waits),
+            ("waits for a response", Some('S'), 1, Waits),
+            ("is stopped", Some('T'), 1000, Waits),
+            ("waits, without /proc", None, 1, Waits),
         ];
-        for (name, state, milliseconds, is_stuck) in cases {
+        for (name, state, milliseconds, lateness) in cases {
             let thread = LateThread {
                 state,
                 cpu_time: Duration::from_millis(milliseconds),
             };
-            assert_eq!(thread.is_stuck(limit), is_stuck, "{name}");
+            assert_eq!(Lateness::of(Some(thread), limit), lateness, "{name}");
         }
+        assert_eq!(Lateness::of(None, limit), Starved);
     }
 
     #[test]

@@ -152,6 +152,52 @@ async fn a_late_change_returns_and_is_stuck_once_it_computes() {
     assert_eq!(replies.recv().await.unwrap(), recovered);
 }
 
+/// A job that returns after this time, and its thread's sample.
+fn started(lanes: &Lanes, after: Duration, sample: Option<Sample>) -> StartedJob<u32> {
+    let lane = lanes.lane(netns(1));
+    let start = Arc::new(OnceLock::new());
+    sample.map(|sample| start.set(sample));
+    StartedJob {
+        done: tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            7
+        }),
+        start,
+        seen: Duration::ZERO,
+        limit: PATIENCE,
+        netns: lane.netns,
+        _permit: lane.permits(Kind::Request).try_acquire_owned().unwrap(),
+        lanes: lanes.clone(),
+    }
+}
+
+/// The time does not pass by itself, so no thread computes meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_for_a_processor_has_its_limit_again() {
+    let (lanes, mut replies) = lanes();
+    let margin = Duration::from_millis(1);
+    let all = (PATIENCE + MARGIN) * (u32::from(EXTENSIONS) + 1);
+    // This thread runs, and computes for much less than the limit.
+    for sample in [None, Some(Sample::current())] {
+        let mut job = started(&lanes, all - margin, sample);
+        assert_eq!(job.in_time().await, Ok(Some(7)));
+        let mut job = started(&lanes, all + margin, sample);
+        assert_eq!(job.in_time().await, Err(Lateness::Starved));
+    }
+    assert!(replies.try_recv().is_err());
+}
+
+/// Those that wait for a stuck pod.
+#[tokio::test(start_paused = true)]
+async fn a_job_without_a_permit_does_not_have_its_limit_again() {
+    let (lanes, _replies) = lanes();
+    let lane = lanes.lane(netns(1));
+    let _stuck = lane.permits(Kind::Change).try_acquire_owned().unwrap();
+    let begin = tokio::time::Instant::now();
+    assert_eq!(lanes.run(&lane, Kind::Change, LIMIT, || 7).await, None);
+    assert!(begin.elapsed() < LIMIT * 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_job_that_panics_has_no_result() {
     let (lanes, _replies) = lanes();
