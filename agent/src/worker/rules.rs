@@ -20,9 +20,11 @@ use usher_sys::net::{
     nft::{self, Cost, NftError},
 };
 
-/// How long to wait while other large rulesets are read: less than the limit of a change. And how often to try again.
+/// How long to wait while other large rulesets are read: less than the limit of a change. And how often to try again: at
+/// least a few times, because a processor may be away for longer.
 const BUSY: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
+const ATTEMPTS: usize = 10;
 /// How long to wait for the thread that reads rules of iptables-legacy, which usually takes less than 1 ms.
 const TURN: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(1);
@@ -41,7 +43,9 @@ impl Cache {
     /// Closing the returned socket may wait for changes of rules, so close it after the packet is sent.
     pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
         let start = Instant::now();
+        let mut attempts = 0;
         loop {
+            attempts += 1;
             let socket = match netns.netlink_here(Protocol::Netfilter) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -52,7 +56,10 @@ impl Cache {
             match self.cost(netns, &socket) {
                 Ok(cost) => return verdict(cost.evaluations).map(|()| Some(socket)),
                 // Large rules that cannot be read now. The next attempt needs another socket.
-                Err(error) if error.is(Errno::EBUSY) && start.elapsed() < BUSY => {
+                Err(error)
+                    if error.is(Errno::EBUSY)
+                        && (attempts < ATTEMPTS || start.elapsed() < BUSY) =>
+                {
                     drop(socket);
                     thread::sleep(PAUSE);
                 }
