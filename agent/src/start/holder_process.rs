@@ -20,6 +20,9 @@ use crate::telemetry::reporter::Reporter;
 
 /// How long the holder may take to reply. Its own watchdog covers only the time in which something is marked.
 const REPLY: Duration = Duration::from_secs(2);
+/// How long its start may take while it runs or waits for a processor: its successor would wait as long. Marks have
+/// [`REPLY`] only, because processes may wait for the holder then.
+const START: Duration = Duration::from_secs(10);
 /// The agent sends an Event after this many exits in a row, each within [`LASTING`] of the previous one.
 const ENDS: u32 = 3;
 const LASTING: Duration = Duration::from_secs(300);
@@ -51,6 +54,8 @@ struct Running {
     child: ChildProcess,
     /// The deadline of its next message.
     reply_due: Option<Instant>,
+    /// Until then it may start; None once it is ready.
+    start_due: Option<Instant>,
     /// It holds something that could not be released.
     is_failed: bool,
 }
@@ -109,10 +114,11 @@ impl HolderProcess {
             Ok(child) => {
                 tracing::info!(pid = child.pid(), "started the holder process");
                 // The first message reports readiness.
-                let reply_due = Some(Instant::now() + REPLY);
+                let now = Instant::now();
                 self.running = Some(Running {
                     child,
-                    reply_due,
+                    reply_due: Some(now + REPLY),
+                    start_due: Some(now + START),
                     is_failed: false,
                 });
                 self.reporter.metrics.holder_up.set(1);
@@ -155,12 +161,14 @@ impl HolderProcess {
                 None => received.await,
                 Some(due) => match timeout_at(due.into(), received).await {
                     Ok(received) => received,
+                    Err(_elapsed) if running.may_still_start(Instant::now()) => continue,
                     Err(_elapsed) => return self.ended("it did not reply in time"),
                 },
             };
             match received {
                 Ok(Some((length, _descriptors))) => {
                     running.reply_due = None;
+                    running.start_due = None;
                     match News::decode(buffer.get(..length).unwrap_or_default()) {
                         Ok(news) => return HolderEvent::News(news),
                         Err(error) => {
@@ -231,11 +239,27 @@ impl HolderProcess {
     }
 }
 
+impl Running {
+    /// Gives a holder more time that is not ready yet because it waits for a processor. Returns whether it has more.
+    fn may_still_start(&mut self, now: Instant) -> bool {
+        let Some(start_due) = self.start_due else {
+            return false;
+        };
+        let may = now < start_due && self.child.is_runnable();
+        if may {
+            tracing::debug!("the holder process waits for a processor; its start takes longer");
+            self.reply_due = Some(start_due.min(now + REPLY));
+        }
+        may
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{os::fd::AsFd, sync::Arc};
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use tokio::time::timeout;
     use usher_core::{base::id::ContainerId, kube_event::Reason};
 
     use super::*;
@@ -318,9 +342,37 @@ mod tests {
         let container = ContainerId::parse(&"a".repeat(64)).unwrap();
         let order = Order::ReleaseStop { container };
         while holder.send(&order, &[]).is_ok() {}
-        let ended = tokio::time::timeout(Duration::from_secs(10), holder.next());
+        let ended = timeout(Duration::from_secs(10), holder.next());
         assert!(matches!(ended.await, Ok(HolderEvent::Ended)));
         assert!(holder.running.is_none());
+    }
+
+    /// The holder is this test in another process, which computes.
+    #[tokio::test]
+    async fn holder_that_runs_has_more_time_until_it_is_ready() {
+        if std::env::var_os(ALONE).is_some() {
+            let end = Instant::now() + Duration::from_secs(60);
+            while Instant::now() < end {}
+            return;
+        }
+        // The time for its start is over, or it is ready.
+        for start_due in [Some(Instant::now()), None] {
+            let (mut holder, _publisher) = holder();
+            holder.launch = silent(
+                "start::holder_process::tests::holder_that_runs_has_more_time_until_it_is_ready",
+            );
+            holder.require();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let running = holder.running.as_mut().unwrap();
+            running.reply_due = Some(Instant::now());
+            let soon = timeout(Duration::from_millis(100), holder.next());
+            assert!(soon.await.is_err());
+            let running = holder.running.as_mut().unwrap();
+            running.reply_due = Some(Instant::now());
+            running.start_due = start_due;
+            let ended = timeout(Duration::from_secs(10), holder.next());
+            assert!(matches!(ended.await, Ok(HolderEvent::Ended)));
+        }
     }
 
     /// The holder is this test in another process, which reads nothing.
@@ -348,7 +400,7 @@ mod tests {
         let arm = Order::ArmStop { container, limit };
         assert_eq!(holder.send(&arm, &[]), Ok(()));
         holder.running.as_mut().unwrap().reply_due = None;
-        let early = tokio::time::timeout(Duration::from_millis(1), holder.next());
+        let early = timeout(Duration::from_millis(1), holder.next());
         assert!(early.await.is_err());
         holder.starts_paused_until = holder.starts_paused_until.map(|end| end - an_hour);
         assert!(matches!(holder.next().await, HolderEvent::PauseEnded));
