@@ -188,9 +188,10 @@ impl Kubelet {
         tokio::pin!(response);
         tokio::select! {
             biased;
-            response = &mut response => response,
-            // Polling the connection moves the bytes. It may end before the last bytes of the response are processed.
+            // Polling the connection moves the bytes, so it comes first: a timeout would hide those that arrived while the
+            // process waited for a processor. It may end before the last bytes of the response are processed.
             _closed = connection => response.await,
+            response = &mut response => response,
         }
     }
 

@@ -21,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
     runtime::{Builder, Runtime},
+    time::{Instant, timeout_at},
 };
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
@@ -28,7 +29,7 @@ use usher_core::{
     plan::version_query::{VersionRequest, reply::version_text},
     quit::outcome::Outcome,
     recipe::step::{Header, Method, Request, Signal},
-    worker::message::QUERY,
+    worker::{message::QUERY, quarantine::EXTENSIONS},
 };
 use usher_sys::{
     net::netns::Netns,
@@ -43,6 +44,9 @@ use crate::quit;
 const BODY_BYTES: usize = 256 * 1024;
 /// The bodies of all pods that are read at the same time. Beyond this a version stays unknown until the next query.
 const BODIES_BYTES: usize = 8 * 1024 * 1024;
+
+/// A thread notices its time limit earlier than this, unless it waits for a processor.
+const NOTICED_LATE: Duration = Duration::from_millis(100);
 
 static BODIES: AtomicUsize = AtomicUsize::new(0);
 
@@ -191,9 +195,10 @@ async fn exchange<T, Read: Future<Output = T>>(
     tokio::pin!(response);
     tokio::select! {
         biased;
-        response = &mut response => response,
-        // Polling the connection moves the bytes. It may end before the response is processed.
+        // Polling the connection moves the bytes, so it comes first: they may have arrived while the thread waited for a
+        // processor. It may end before the response is processed.
         _closed = connection => response.await,
+        response = &mut response => response,
     }
 }
 
@@ -226,9 +231,23 @@ impl Drop for Body {
 
 /// Runs a future on this thread; None at the time limit.
 fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Option<T>, String> {
-    with_runtime(|runtime| {
-        runtime.block_on(async { tokio::time::timeout(limit, future).await.ok() })
-    })
+    with_runtime(|runtime| runtime.block_on(in_time(limit, future)))
+}
+
+/// The output of a future; None at the time limit. A thread that notices the limit late has waited for a processor: the
+/// request may not be sent, or its response not be read. It has the limit again, up to [`EXTENSIONS`] times.
+async fn in_time<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(future);
+    for _ in 0..=EXTENSIONS {
+        let due = Instant::now() + limit;
+        if let Ok(done) = timeout_at(due, &mut future).await {
+            return Some(done);
+        }
+        if due.elapsed() < NOTICED_LATE {
+            return None;
+        }
+    }
+    None
 }
 
 /// Creates a runtime before the first request, which an exit waits for.
@@ -250,3 +269,6 @@ fn with_runtime<T>(run: impl FnOnce(&Runtime) -> T) -> Result<T, String> {
     RUNTIMES.put_back(runtime);
     Ok(done)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::{
 };
 
 use clap::Parser;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use usher_core::metric::value::KubeletResult;
 
 use super::*;
@@ -13,27 +14,32 @@ use crate::error_chain::chain;
 const POD: &str = r#"{"metadata":{"namespace":"shop","name":"a","uid":"0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"},
   "spec":{"containers":[]}}"#;
 
+fn kubelet(bounds: Bounds, url: &str) -> (Kubelet, tempfile::NamedTempFile) {
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        kubelet: KubeletArgs,
+    }
+    let token = tempfile::NamedTempFile::new().unwrap();
+    let path = token.path().to_str().unwrap();
+    let args = ["usher", "--kubelet", url, "--kubelet-token", path];
+    let args = Args::try_parse_from(args).unwrap();
+    let kubelet = Kubelet {
+        bounds,
+        ..Kubelet::new(&args.kubelet).unwrap()
+    };
+    (kubelet, token)
+}
+
 /// Lists the pods of a kubelet that sends a response with this body.
 #[expect(clippy::result_large_err, reason = "a test that looks at the error")]
 fn list(
     bounds: Bounds,
     body: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send + 'static,
 ) -> Result<PodList, Error> {
-    #[derive(Parser)]
-    struct Args {
-        #[command(flatten)]
-        kubelet: KubeletArgs,
-    }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let token = tempfile::NamedTempFile::new().unwrap();
-    let token = token.path().to_str().unwrap();
-    let args = ["usher", "--kubelet", &url, "--kubelet-token", token];
-    let args = Args::try_parse_from(args).unwrap();
-    let kubelet = Kubelet {
-        bounds,
-        ..Kubelet::new(&args.kubelet).unwrap()
-    };
+    let (kubelet, _token) = kubelet(bounds, &url);
     let server = thread::spawn(move || {
         let (mut stream, _peer) = listener.accept().unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -148,4 +154,29 @@ fn no_response_is_an_error() {
     let text = "within 50ms";
     let error = error.unwrap_err();
     assert!(error.to_string().ends_with(text), "{error}");
+}
+
+/// The process runs again when the limit of the response has passed.
+#[tokio::test]
+async fn response_that_arrives_while_the_process_does_not_run_is_read() {
+    let bounds = Bounds {
+        response: Duration::from_millis(500),
+        ..BOUNDS
+    };
+    let (kubelet, _token) = kubelet(bounds, "http://127.0.0.1:10250");
+    let (ours, mut theirs) = tokio::io::duplex(4096);
+    let exchange = kubelet.exchange(TokioIo::new(ours), "", Selection::default());
+    tokio::pin!(exchange);
+    let mut request = [0; 4096];
+    tokio::select! {
+        list = &mut exchange => unreachable!("{list:?}"),
+        read = theirs.read(&mut request) => assert!(read.unwrap() > 0),
+    }
+    let response = b"HTTP/1.1 200 OK\r\n\r\n{\"items\":[]}";
+    theirs.write_all(response).await.unwrap();
+    drop(theirs);
+    thread::sleep(bounds.response);
+    // The runtime notes that the limit has passed.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(exchange.await.unwrap().pods.is_empty());
 }
