@@ -20,7 +20,7 @@ use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
 
 use crate::{
     error_chain::chain,
-    install::{files, removal},
+    install::{entry, error::Error, files, removal},
     run_dir,
 };
 
@@ -28,6 +28,8 @@ use crate::{
 pub const LINGER: Duration = Duration::from_secs(5);
 /// The advice if a place cannot be read.
 const LOOK: &str = "run this as root on the node itself";
+/// Why a binary stays if the entries cannot be listed.
+const UNSEEN_ENTRY: &str = "an entry that cannot be seen may name it";
 
 /// Places where usher may have installed files.
 #[derive(Debug, Clone)]
@@ -50,15 +52,23 @@ pub fn agent_lives(places: &Places) -> Result<bool, seqpacket::Error> {
 /// Finds everything that usher has on the node.
 pub fn look(places: &Places) -> Vec<Found> {
     let mut found = Vec::new();
+    let mut may_be_named = false;
     for dir in &places.conf_dirs {
         match removal::entries(dir) {
             Ok(entries) => found.extend(entries),
-            Err(error) => found.push(unseen(&format!("entries in {}", dir.display()), &error)),
+            Err(error) => {
+                may_be_named = true;
+                found.push(unseen(&format!("entries in {}", dir.display()), &error));
+            }
         }
     }
+    let found_binary = |binary| match may_be_named {
+        true => Found::stuck(binary, UNSEEN_ENTRY, LOOK),
+        false => Found::removable(binary),
+    };
     for dir in &places.bin_dirs {
         match removal::binary(dir) {
-            Ok(binary) => found.extend(binary.map(Found::removable)),
+            Ok(binary) => found.extend(binary.map(found_binary)),
             Err(error) => found.push(unseen(&format!("the plugin in {}", dir.display()), &error)),
         }
     }
@@ -96,7 +106,10 @@ pub fn clean(places: &Places) -> Report {
 fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
     match thing {
         Thing::Entry(path) => removal::remove_entry(path).map_err(|error| chain(&error)),
-        Thing::Binary(path) | Thing::Temporary(path) | Thing::Socket(path) | Thing::File(path) => {
+        Thing::Binary(path) => require_unnamed(places)
+            .and_then(|()| files::remove(path))
+            .map_err(|error| chain(&error)),
+        Thing::Temporary(path) | Thing::Socket(path) | Thing::File(path) => {
             files::remove(path).map_err(|error| chain(&error))
         }
         Thing::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
@@ -104,6 +117,13 @@ fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
         // The plan contains no step for these.
         Thing::Unseen(_) | Thing::Foreign(_) => Err("it is not usher's to remove".to_owned()),
     }
+}
+
+/// Checks that no file names the plugin. After the removal of the entry, another installer may have written an older text
+/// of the file that has the entry.
+fn require_unnamed(places: &Places) -> Result<(), Error> {
+    let mut dirs = places.conf_dirs.iter();
+    dirs.try_for_each(|dir| entry::require_gone(dir, &files::list(dir)?))
 }
 
 fn unseen(what: &str, error: &dyn std::error::Error) -> Found {

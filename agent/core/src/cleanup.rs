@@ -2,7 +2,8 @@
 //!
 //! The order matters. The entry in the network configuration is removed first. Runtimes that have read it get time to
 //! complete their calls. Then follow the binary of the plugin, the tables and the other files. A binary stays while
-//! an entry names it, because without it no pod could start or stop. A directory stays while a file is left in it.
+//! an entry names it or may name it, because without it no pod could start or stop. A directory stays while a file is
+//! left in it.
 //!
 //! This module reads and removes nothing: [`Cleaning`] returns the next step and receives its result.
 
@@ -266,6 +267,9 @@ impl Cleaning {
 fn advice(thing: &Thing) -> &'static str {
     match thing {
         Thing::Entry(_) => "take the object of type \"usher-cni\" out of it manually",
+        Thing::Binary(_) => {
+            "remove the entry that names it, if one does, and retry as root on the node itself"
+        }
         Thing::Table { .. } => {
             "nsenter --target PID --net nft delete table inet usher, or delete the pod"
         }

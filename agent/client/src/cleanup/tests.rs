@@ -181,6 +181,46 @@ fn copy_beside_the_entry_keeps_the_binary() {
 }
 
 #[test]
+fn unlisted_entries_keep_the_binary() {
+    let host = Host::dirty();
+    let looped = host.path("net.d/50-loop.conf");
+    symlink(&looped, &looped).unwrap();
+    let dry = Cleaning::dry_run(look(&host.places()));
+    for report in [dry, clean(&host.places())] {
+        let left: Vec<String> = report.left().map(ToString::to_string).collect();
+        assert_eq!(left.len(), 2, "{left:#?}");
+        assert!(left[0].contains("50-loop.conf"), "{left:#?}");
+        assert!(left[1].contains("usher-cni: LEFT"), "{left:#?}");
+        assert!(host.path("bin/usher-cni").exists());
+    }
+    fs::remove_file(&looped).unwrap();
+    let report = clean(&host.places());
+    assert!(report.left().next().is_none(), "{report:#?}");
+    assert!(!host.path("bin/usher-cni").exists());
+}
+
+/// Another installer reads the file before the removal and writes it afterwards.
+#[test]
+fn restored_entry_keeps_the_binary() {
+    let host = Host::dirty();
+    let places = host.places();
+    let mut cleaning = Cleaning::new(look(&places));
+    while let Some(step) = cleaning.step() {
+        match step {
+            Step::Linger => host.write("net.d/10-net.conflist", LIST),
+            Step::Remove(thing) => cleaning.done(remove(&thing, &places)),
+        }
+    }
+    let left: Vec<String> = cleaning.report().left().map(ToString::to_string).collect();
+    assert_eq!(left.len(), 1, "{left:#?}");
+    assert!(left[0].contains("10-net.conflist"), "{left:#?}");
+    assert!(host.path("bin/usher-cni").exists());
+    let report = clean(&places);
+    assert!(report.left().next().is_none(), "{report:#?}");
+    assert!(!host.path("bin/usher-cni").exists());
+}
+
+#[test]
 fn dry_run_changes_nothing() {
     let host = Host::dirty();
     let report = Cleaning::dry_run(look(&host.places()));
