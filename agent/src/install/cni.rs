@@ -15,13 +15,14 @@
 //! the old one. A symbolic link is replaced by a file; its target stays unchanged.
 //!
 //! The agent writes nothing while the entry is correct. If another tool keeps removing the entry, the agent restores it
-//! with increasing delays ([`Backoff`]). Another process may still be writing an invalid file, so the agent waits for
+//! with increasing delays ([`Backoff`]). If another plugin keeps following it, the order stays ([`order`]). Another process may still be writing an invalid file, so the agent waits for
 //! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and
 //! the parents of missing ones.
 //!
 //! The plugin stays installed after the agent's end, unless the agent's DaemonSet was deleted
 //! ([`crate::install::leave`]). Without an agent the plugin accepts every pod at once.
 
+mod order;
 mod state;
 
 use std::{
@@ -44,7 +45,7 @@ use usher_client::{
 use usher_core::{kube_event::NodeCondition, node::platform};
 use usher_sys::files::directory::Places;
 
-use self::state::State;
+use self::{order::Moves, state::State};
 use crate::{serve::probes::Readiness, telemetry::reporter::Reporter};
 
 /// How long a file may be invalid because another process is still writing it.
@@ -66,6 +67,7 @@ pub(crate) struct Installer {
     /// The name of the temporary files.
     temporary: String,
     backoff: Backoff,
+    moves: Moves,
     /// Whether this reconciliation may write. The backoff decides.
     may_write: bool,
     /// Since when the file for the entry has been invalid.
@@ -105,6 +107,7 @@ impl Installer {
             binary,
             temporary: files::temporary(),
             backoff: Backoff::default(),
+            moves: Moves::default(),
             may_write: false,
             unsettled_since: None,
             unsettled_reported: false,
@@ -227,6 +230,12 @@ impl Installer {
         }
         let (name, steps) = match self.situation(now)? {
             Situation::Absent { name, steps } => (name, steps),
+            Situation::NotLast { name, steps } if self.moves.is_allowed(now) => {
+                return match self.next_write(now) {
+                    Some(due) => Ok(Outcome::RetryAt(due, Some(State::Installed { name }))),
+                    None => self.move_to_end(&name, &steps, now),
+                };
+            }
             other => return Ok(self.outcome(other, now)),
         };
         if let Some(due) = self.next_write(now) {
@@ -266,6 +275,13 @@ impl Installer {
     fn outcome(&mut self, situation: Situation, now: Instant) -> Outcome {
         match situation {
             Situation::Installed { name } => Outcome::Settled(State::Installed { name }),
+            Situation::NotLast { name, .. } if self.moves.is_allowed(now) => {
+                Outcome::RetryAt(self.backoff.due(now), Some(State::Installed { name }))
+            }
+            Situation::NotLast { name, .. } => {
+                self.report_order(&name);
+                Outcome::Settled(State::Installed { name })
+            }
             Situation::Nowhere { why } => {
                 let end = *self.waiting_since.get_or_insert(now) + PATIENCE;
                 if now >= end {

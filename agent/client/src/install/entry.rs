@@ -17,7 +17,9 @@ use crate::error_chain::chain;
 pub enum Situation {
     /// This file has the entry.
     Installed { name: String },
-    /// These steps insert the entry.
+    /// This file has the entry, which is up to date, and another plugin follows it. These steps move it to the end.
+    NotLast { name: String, steps: Vec<Step> },
+    /// These steps insert the entry, or correct it.
     Absent { name: String, steps: Vec<Step> },
     /// This file is invalid, possibly because another process is writing it.
     Unsettled { name: String },
@@ -63,7 +65,8 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
         });
     };
     let text = file.exact(&settings.conf_dir)?;
-    if let State::Installed = conflist::check(text, primary.kind, &settings.entry) {
+    let state = conflist::check(text, primary.kind, &settings.entry);
+    if let State::Installed = state {
         return Ok(Situation::Installed {
             name: file.name.clone(),
         });
@@ -78,6 +81,12 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
             name: file.name.clone(),
         });
     };
+    if let State::NotLast { is_current: true } = state {
+        return Ok(Situation::NotLast {
+            name: file.name.clone(),
+            steps: step::rewrite(&file.name, &file.bytes, new),
+        });
+    }
     has_plugins_of(settings, &file.name, text)?;
     let steps = match primary.kind {
         Kind::ConfList => step::rewrite(&file.name, &file.bytes, new),

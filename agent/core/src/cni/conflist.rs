@@ -59,8 +59,10 @@ pub enum State {
     /// The entry is absent, as in every file that is not a list.
     Absent,
     Stale,
-    /// Another plugin follows the entry.
-    NotLast,
+    /// The entry exists once, and another plugin follows it.
+    NotLast {
+        is_current: bool,
+    },
     Repeated {
         count: usize,
     },
@@ -153,11 +155,12 @@ fn state(text: &str, list: &List, entry: &Entry) -> State {
     let Some(index) = ours.last() else {
         return State::Absent;
     };
+    let is_current = entry.is(&text[list.elements[*index].clone()]);
     if ours.len() > 1 {
         State::Repeated { count: ours.len() }
     } else if index + 1 != list.elements.len() {
-        State::NotLast
-    } else if entry.is(&text[list.elements[*index].clone()]) {
+        State::NotLast { is_current }
+    } else if is_current {
         State::Installed
     } else {
         State::Stale

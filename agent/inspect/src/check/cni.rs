@@ -187,9 +187,9 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
         (State::Absent, Wanted::Unknown) => ENTRY.skipped(format!(
             "not in {name} yet: the agent adds it when the Node enforces hold"
         )),
-        (State::NotLast, _) => ENTRY.failed(
+        (State::NotLast { .. }, _) => ENTRY.warning(
             format!("another plugin follows it in {name}"),
-            "kubectl rollout restart -n usher ds/usher: the agent moves it to the end",
+            "none is needed if that plugin keeps itself at the end, as linkerd-cni does; otherwise: kubectl rollout restart -n usher ds/usher",
         ),
         (State::Repeated { count }, _) => ENTRY.failed(format!("{count} times in {name}"), soon),
         // An agent with other settings wrote this entry.

@@ -89,6 +89,7 @@ fn own_entry_is_there_once_and_last() {
     let cases = [
         (a.to_owned(), "absent"),
         (format!("{a},{old}"), "stale"),
+        (format!("{old},{a}"), "stale and not last"),
         (format!("{OURS},{a}"), "not last"),
         (format!("{a},{OURS},{OURS}"), "repeated"),
         (format!("{OURS},{a},{OURS}"), "repeated"),
@@ -99,7 +100,8 @@ fn own_entry_is_there_once_and_last() {
         let state = match check(&text, Kind::ConfList, &entry()) {
             State::Absent => "absent",
             State::Stale => "stale",
-            State::NotLast => "not last",
+            State::NotLast { is_current: true } => "not last",
+            State::NotLast { is_current: false } => "stale and not last",
             State::Repeated { .. } => "repeated",
             other => panic!("{other:?}"),
         };

@@ -67,7 +67,9 @@ fn network_configurations() {
         r#"{"type":"usher-cni"},{"type":"x"}"#,
     );
     let not_last = network(&[("10-a.conflist", &after)]);
-    assert!(entry(&not_last).1.contains("rollout restart"));
+    let (outcome, mend) = entry(&not_last);
+    assert_eq!(outcome, Outcome::Warning);
+    assert!(mend.contains("rollout restart"), "{mend}");
     let multus = LIST.replace("bridge", "multus");
     let called = network(&[("00-multus.conflist", &multus), ("10-a.conflist", LIST)]);
     assert!(first(&called).1.contains("cni.conf="));

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use tokio::{task::LocalSet, time::timeout};
 use usher_core::cni::conflist::Kind;
 
@@ -137,6 +138,48 @@ fn removed_entry_is_restored_with_a_backoff() {
     assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 5);
     host.write(LIST_FILE, LIST);
     assert_eq!(installer.reconcile(now + MINUTE), None, "it stood for long");
+}
+
+/// linkerd-cni removes and appends its own entry in every file that it has not written.
+#[test]
+fn order_is_left_to_a_plugin_that_keeps_appending_itself() {
+    const OTHER: &str = "{\"type\":\"linkerd-cni\"}";
+    let host = Host::with(LIST_FILE, LIST);
+    let mut installer = host.installer();
+    let mut now = Instant::now();
+    let reorder = || {
+        let mut list: Value = serde_json::from_str(&host.text(LIST_FILE)).unwrap();
+        let plugins = list["plugins"].as_array_mut().unwrap();
+        plugins.retain(|plugin| plugin["type"] != "linkerd-cni");
+        plugins.push(serde_json::from_str(OTHER).unwrap());
+        host.write(LIST_FILE, &list.to_string());
+        host.text(LIST_FILE)
+    };
+    settle(&mut installer, now);
+    let mut fight = |now: &mut Instant| {
+        for moves in 0.. {
+            let text = reorder();
+            *now = settle(&mut installer, *now);
+            assert_eq!(installer.state, installed(LIST_FILE));
+            assert_eq!(installer.reporter.metrics.cni_installed.get(), 1);
+            if host.text(LIST_FILE) == text {
+                return moves;
+            }
+        }
+        unreachable!()
+    };
+    assert_eq!(fight(&mut now), 3);
+    assert_eq!(fight(&mut now), 0);
+    now += 60 * MINUTE;
+    assert_eq!(fight(&mut now), 3);
+    assert_eq!(installer.reporter.metrics.cni_reinstalled.get(), 0);
+    // An entry with old settings is no longer current, so it is replaced.
+    let stale = host
+        .text(LIST_FILE)
+        .replace("usher-cni\"", "usher-cni\",\"old\":1");
+    host.write(LIST_FILE, &stale);
+    settle(&mut installer, now);
+    assert!(!host.text(LIST_FILE).contains("\"old\""));
 }
 
 #[test]
