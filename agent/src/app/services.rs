@@ -4,7 +4,10 @@
 use std::{
     collections::BTreeSet,
     future::{Future, pending},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -100,6 +103,7 @@ impl Services<'_> {
         let node = self.node_watch(client.clone(), &readiness);
         let taint = self.startup_taint(client.clone(), &readiness);
         let daemonset = self.own_daemonset(client.clone());
+        let confirmed = confirm(daemonset.as_ref());
         let plugin = self.installer(&readiness);
         let namespaces = self.namespaces();
         let inputs = self.inputs;
@@ -127,6 +131,7 @@ impl Services<'_> {
             () = probes::reply_to_pings(pings) => false,
             () = node => false,
             () = taint => false,
+            () = confirmed => false,
             () = pods => false,
             () = namespaces => false,
             () = config => false,
@@ -221,6 +226,7 @@ impl Services<'_> {
                 name,
                 node_name: self.args.node_name.clone(),
                 health: Arc::clone(&self.reporter.health),
+                was_read: AtomicBool::new(false),
             })
     }
 
@@ -264,6 +270,14 @@ impl Services<'_> {
         let input = known.map_or(Input::NodeUnknown, Input::Node);
         Ok(self.inputs.send(input).await?)
     }
+}
+
+/// Reads the agent's DaemonSet until that succeeds. Does not end.
+async fn confirm(daemonset: Option<&OwnDaemonSet>) {
+    if let Some(daemonset) = daemonset {
+        daemonset.confirm().await;
+    }
+    pending::<()>().await;
 }
 
 /// Lists the kubelet's pods whenever the event loop requests it.

@@ -9,12 +9,21 @@
 //! that lost its keys, or cannot read its storage, rejects valid tokens (401). It counts only if the watch on the Node
 //! shows that the requests were valid until now, and if they are rejected a second time. In doubt the plugin stays: it
 //! accepts every pod, and `usher cleanup` removes it.
+//!
+//! A missing DaemonSet (404) may be one with another name: Kustomize's `namePrefix` changes the name of the object, but
+//! not the agent's flag. So it counts only if the agent has read the DaemonSet before.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{Api, Client};
-use usher_client::error_chain::chain;
+use usher_client::{error_chain::chain, jitter};
 
 use crate::telemetry::health::Health;
 
@@ -22,6 +31,9 @@ use crate::telemetry::health::Health;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay before the requests are sent again after a rejection.
 const CONFIRMATION: Duration = Duration::from_secs(1);
+/// Delay before the agent tries again to read its DaemonSet, shorter by a random part of up to a half. With a wrong name,
+/// every agent of the cluster repeats this.
+const RETRY: Duration = Duration::from_mins(5);
 
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
@@ -33,12 +45,16 @@ pub(crate) struct OwnDaemonSet {
     pub(crate) name: String,
     pub(crate) node_name: String,
     pub(crate) health: Arc<Health>,
+    /// Whether the agent has read the DaemonSet.
+    pub(crate) was_read: AtomicBool,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("no response of the API server within {TIMEOUT:?}")]
     Timeout,
+    #[error("the agent has never found a DaemonSet {0:?}, so its name may be another one")]
+    NeverRead(String),
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
@@ -47,7 +63,7 @@ impl Error {
     fn status(&self) -> Option<u16> {
         match self {
             Self::Api(kube::Error::Api(status)) => Some(status.code),
-            Self::Api(_) | Self::Timeout => None,
+            Self::Api(_) | Self::Timeout | Self::NeverRead(_) => None,
         }
     }
 }
@@ -62,6 +78,14 @@ enum Finding {
 }
 
 impl OwnDaemonSet {
+    /// Ends when the agent has read its DaemonSet.
+    pub(crate) async fn confirm(&self) {
+        while let Err(error) = self.read().await {
+            tracing::debug!(name = self.name, error = %chain(&error), "could not read the agent's DaemonSet");
+            tokio::time::sleep(RETRY - jitter::up_to(RETRY / 2)).await;
+        }
+    }
+
     /// Whether the DaemonSet was deleted; false if uncertain.
     pub(crate) async fn is_deleted(&self) -> bool {
         let mut finding = self.find().await;
@@ -86,8 +110,7 @@ impl OwnDaemonSet {
     }
 
     async fn find(&self) -> Finding {
-        let daemonsets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let error = match bounded(daemonsets.get(&self.name)).await {
+        let error = match self.read().await {
             Ok(daemonset) if daemonset.metadata.deletion_timestamp.is_some() => {
                 return Finding::Deleted;
             }
@@ -95,13 +118,21 @@ impl OwnDaemonSet {
             Err(error) => error,
         };
         match error.status() {
-            Some(NOT_FOUND) => Finding::Deleted,
+            Some(NOT_FOUND) if self.was_read.load(Ordering::Acquire) => Finding::Deleted,
+            Some(NOT_FOUND) => Finding::Unknown(Error::NeverRead(self.name.clone())),
             // The token stays valid while the ServiceAccount and this pod exist.
             Some(UNAUTHORIZED) => Finding::Rejected(error),
             // The agent may never have had this permission, but it had the one for its Node.
             Some(FORBIDDEN) if self.is_node_rejected().await => Finding::Rejected(error),
             _ => Finding::Unknown(error),
         }
+    }
+
+    async fn read(&self) -> Result<DaemonSet, Error> {
+        let daemonsets: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        let daemonset = bounded(daemonsets.get(&self.name)).await?;
+        self.was_read.store(true, Ordering::Release);
+        Ok(daemonset)
     }
 
     async fn is_node_rejected(&self) -> bool {

@@ -22,6 +22,7 @@ fn terminate_after(before: DaemonSet, change: impl Fn(&ApiServer, &Agent)) -> bo
     let server = ApiServer::start();
     server.set_daemonset(before);
     let agent = host.agent_of(&server, "usher");
+    server.wait_requests("get daemonsets", 1);
     let pod = host.held(&agent);
     change(&server, &agent);
     assert_eq!(agent.stop(), Some(0));
@@ -104,20 +105,21 @@ fn plugin_stays_where_the_token_was_rejected_before() {
 }
 
 #[test]
-fn request_is_sent_only_by_an_agent_with_a_daemonset() {
-    if !entered("deleted::request_is_sent_only_by_an_agent_with_a_daemonset") {
+fn plugin_stays_without_a_daemonset_of_this_name() {
+    if !entered("deleted::plugin_stays_without_a_daemonset_of_this_name") {
         return;
     }
     let node = Node::new();
     let host = Host::new(&node);
     let server = ApiServer::start();
-    // Outside of a DaemonSet, with the name of one.
+    // The DaemonSet has another name.
     let agent = host.agent_of(&server, "usher");
+    server.wait_requests("get daemonsets", 1);
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(server.requests_for("get daemonsets").len(), 1);
-    assert!(!host.has_entry());
+    assert_eq!(server.requests_for("get daemonsets").len(), 2);
+    assert!(host.has_entry());
     let agent = host.agent_of(&server, "");
     assert_eq!(agent.stop(), Some(0));
-    assert_eq!(server.requests_for("get daemonsets").len(), 1);
+    assert_eq!(server.requests_for("get daemonsets").len(), 2);
     assert!(host.has_entry());
 }

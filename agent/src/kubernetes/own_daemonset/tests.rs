@@ -30,17 +30,34 @@ async fn client(codes: &[u16]) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn is_deleted(codes: &[u16], is_watched: bool) -> bool {
+async fn daemonset(codes: &[u16], is_watched: bool) -> OwnDaemonSet {
     let health = Arc::new(Health::default());
     health.set_node_watch((!is_watched).then_some("the watch failed"));
-    let daemonset = OwnDaemonSet {
+    OwnDaemonSet {
         client: client(codes).await,
         namespace: "usher".to_owned(),
         name: "usher".to_owned(),
         node_name: "node-1".to_owned(),
         health,
-    };
+        was_read: AtomicBool::new(false),
+    }
+}
+
+/// Of an agent that has read its DaemonSet.
+async fn is_deleted(codes: &[u16], is_watched: bool) -> bool {
+    let daemonset = daemonset(codes, is_watched).await;
+    daemonset.was_read.store(true, Ordering::Release);
     daemonset.is_deleted().await
+}
+
+/// Kustomize's `namePrefix` changes the name of the DaemonSet only.
+#[tokio::test(flavor = "current_thread")]
+async fn missing_daemonset_counts_only_after_it_was_read() {
+    let unread = daemonset(&[404], true).await;
+    assert!(!unread.is_deleted().await);
+    let read = daemonset(&[200, 404], true).await;
+    read.confirm().await;
+    assert!(read.is_deleted().await);
 }
 
 #[tokio::test(flavor = "current_thread")]
