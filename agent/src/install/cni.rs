@@ -185,13 +185,22 @@ impl Installer {
                         text = format!("{text}; {}", self.remedy);
                     }
                     self.enter(match wanted {
-                        true => State::Failed { error: text },
+                        true => State::Failed {
+                            error: text,
+                            is_in_place: self.is_in_place(),
+                        },
                         false => State::StillThere { error: text },
                     });
                 }
                 Some(again)
             }
         }
+    }
+
+    /// Whether the runtime calls a plugin of usher, perhaps an earlier one.
+    fn is_in_place(&self) -> bool {
+        let files = files::list(&self.settings.conf_dir);
+        self.binary.exists() && files.is_ok_and(|files| entry::is_present(&self.settings, &files))
     }
 
     /// Allows this reconciliation to write and returns None, or returns the time of the next write.
@@ -286,7 +295,10 @@ impl Installer {
                 let end = *self.waiting_since.get_or_insert(now) + PATIENCE;
                 if now >= end {
                     let error = format!("{why}; {}", self.remedy);
-                    return Outcome::Settled(State::Failed { error });
+                    return Outcome::Settled(State::Failed {
+                        error,
+                        is_in_place: false,
+                    });
                 }
                 self.backoff.rest();
                 Outcome::RetryAt(end, Some(State::Waiting { why }))
@@ -350,8 +362,11 @@ impl Installer {
 
     fn report(&self, state: &State) {
         match (&self.state, state) {
-            (_, State::Failed { error }) => {
-                let condition = NodeCondition::CniPluginInstallFailed(error.clone());
+            (_, State::Failed { error, is_in_place }) => {
+                let condition = match is_in_place {
+                    true => NodeCondition::CniPluginUpdateFailed(error.clone()),
+                    false => NodeCondition::CniPluginInstallFailed(error.clone()),
+                };
                 self.reporter.events.send_node(&condition);
             }
             (Some(State::Failed { .. }), State::Installed { name }) => {
@@ -362,7 +377,11 @@ impl Installer {
         }
         self.readiness.set_plugin(match state {
             State::Installed { .. } | State::Unwanted => None,
-            State::Failed { error } | State::Waiting { why: error } => {
+            State::Failed {
+                error,
+                is_in_place: true,
+            } => Some(format!("the CNI plugin is not updated: {error}")),
+            State::Failed { error, .. } | State::Waiting { why: error } => {
                 Some(format!("the CNI plugin is not installed: {error}"))
             }
             State::StillThere { error } => Some(format!(

@@ -231,7 +231,11 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
     let detail = plugin.detail.clone();
     let (plugin, tone) = match (plugin.managed, plugin.installed, plugin.failed) {
         (false, ..) => ("not installed by this agent".to_owned(), Tone::Faint),
-        (true, _, true) => (detail.unwrap_or_default(), Tone::Bad),
+        (true, false, true) => (detail.unwrap_or_default(), Tone::Bad),
+        (true, true, true) => (
+            format!("installed; {}", detail.unwrap_or_default()),
+            Tone::Bad,
+        ),
         (true, true, false) => (
             format!("installed in {}", detail.unwrap_or_default()),
             Tone::Plain,

@@ -98,6 +98,18 @@ pub fn look(settings: &Settings, files: &[Conf], is_settled: bool) -> Result<Sit
     })
 }
 
+/// Whether the primary file has the entry, even one that is not up to date.
+pub fn is_present(settings: &Settings, files: &[Conf]) -> bool {
+    match look(settings, files, true) {
+        Ok(Situation::Installed { .. } | Situation::NotLast { .. }) => true,
+        Ok(Situation::Absent { name, .. }) => {
+            let primary = files.iter().find(|file| file.name == name);
+            primary.is_some_and(|file| matches!(mention(file), Some(Mention::Entry)))
+        }
+        Ok(Situation::Unsettled { .. } | Situation::Nowhere { .. }) | Err(_) => false,
+    }
+}
+
 /// Refuses a link to a path that this process cannot see: on the host, the runtime may follow the link, and then it does
 /// not use the primary configuration, which sorts after the link.
 fn require_no_hidden_link(settings: &Settings, primary: Option<&str>) -> Result<(), Error> {

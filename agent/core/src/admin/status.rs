@@ -252,10 +252,11 @@ impl Status {
                 .detail
                 .as_deref()
                 .unwrap_or("the reason is not known");
-            wrong(
-                format!("the CNI plugin is not in place: {detail}"),
-                "usher check",
-            );
+            let what = match self.plugin.installed {
+                true => "is in place, but not as the mode needs it",
+                false => "is not in place",
+            };
+            wrong(format!("the CNI plugin {what}: {detail}"), "usher check");
         }
         if self.pods.quarantined > 0 {
             wrong(

@@ -27,6 +27,8 @@ pub enum NodeCondition {
     HoldUnsupported(String),
     StartUnsupported(String),
     CniPluginInstallFailed(String),
+    /// An earlier plugin and its entry stay in place.
+    CniPluginUpdateFailed(String),
     /// The file with the plugin's entry.
     CniPluginInstalled(String),
     StartHolderFailed,
@@ -76,7 +78,9 @@ impl NodeCondition {
             Self::HostUnknown => Reason::HostUnknown,
             Self::HoldUnsupported(_) => Reason::HoldUnsupported,
             Self::StartUnsupported(_) => Reason::StartUnsupported,
-            Self::CniPluginInstallFailed(_) => Reason::CniPluginInstallFailed,
+            Self::CniPluginInstallFailed(_) | Self::CniPluginUpdateFailed(_) => {
+                Reason::CniPluginInstallFailed
+            }
             Self::CniPluginInstalled(_) => Reason::CniPluginInstalled,
             Self::StartHolderFailed => Reason::StartHolderFailed,
             Self::KubeletUnreachable(_) | Self::KubeletUntrusted(_) => Reason::KubeletUnreachable,
@@ -125,6 +129,10 @@ impl NodeCondition {
             ),
             Self::CniPluginInstallFailed(error) => format!(
                 "the CNI plugin cannot be installed, and pods may start unheld; usher retries: {}",
+                quoted(error)
+            ),
+            Self::CniPluginUpdateFailed(error) => format!(
+                "the CNI plugin cannot be updated, and the earlier one stays in use; usher retries: {}",
                 quoted(error)
             ),
             Self::CniPluginInstalled(file) => {
@@ -211,6 +219,7 @@ mod tests {
             NodeCondition::HoldUnsupported(long.clone()),
             NodeCondition::StartUnsupported(long.clone()),
             NodeCondition::CniPluginInstallFailed(long.clone()),
+            NodeCondition::CniPluginUpdateFailed(long.clone()),
             NodeCondition::CniPluginInstalled(long.clone()),
             NodeCondition::StartHolderFailed,
             NodeCondition::KubeletUnreachable(long.clone()),

@@ -236,7 +236,7 @@ impl Reason {
                 "Mount the runtime's directory (`--bundle-dir`), or what the note says",
             ),
             Self::CniPluginInstallFailed => (
-                "The CNI plugin cannot be installed; usher holds only pods that it discovers in time",
+                "The CNI plugin cannot be installed or updated; without one usher holds only pods that it discovers in time",
                 "Correct what the note names: directory, permissions, or the network configuration",
             ),
             Self::CniPluginInstalled => (

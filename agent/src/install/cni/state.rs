@@ -12,8 +12,8 @@ pub(super) enum State {
     Absent { name: String },
     /// No file can have the entry yet.
     Waiting { why: String },
-    /// The installation failed, and is retried.
-    Failed { error: String },
+    /// The installation failed, and is retried. An earlier plugin and its entry may be in place.
+    Failed { error: String, is_in_place: bool },
     /// The removal of the entry failed, and is retried.
     StillThere { error: String },
     /// The Node's mode does not need the plugin, and no file has the entry.
@@ -34,7 +34,11 @@ impl State {
 
     /// Whether a file has the entry.
     pub(super) const fn is_installed(&self) -> bool {
-        matches!(self, Self::Installed { .. } | Self::StillThere { .. })
+        match self {
+            Self::Installed { .. } | Self::StillThere { .. } => true,
+            Self::Failed { is_in_place, .. } => *is_in_place,
+            Self::Absent { .. } | Self::Waiting { .. } | Self::Unwanted => false,
+        }
     }
 
     /// For `usher status`.
@@ -43,7 +47,7 @@ impl State {
             Self::Installed { name } => Some(name.clone()),
             Self::Absent { name } => Some(format!("soon in {name}")),
             Self::Waiting { why } => Some(why.clone()),
-            Self::Failed { error } | Self::StillThere { error } => Some(error.clone()),
+            Self::Failed { error, .. } | Self::StillThere { error } => Some(error.clone()),
             Self::Unwanted => None,
         };
         Plugin {
@@ -66,7 +70,16 @@ impl State {
             Self::Waiting { why } => {
                 tracing::info!(%dir, why, "found no network configuration for the CNI plugin; waiting for one");
             }
-            Self::Failed { error } => {
+            Self::Failed {
+                error,
+                is_in_place: true,
+            } => {
+                tracing::warn!(
+                    error,
+                    "could not update the CNI plugin, and the earlier one stays; retrying"
+                );
+            }
+            Self::Failed { error, .. } => {
                 tracing::warn!(error, "could not install the CNI plugin; retrying");
             }
             Self::StillThere { error } => {

@@ -237,7 +237,7 @@ pub(super) fn installed(name: &str) -> Option<State> {
 
 pub(super) fn error(installer: &Installer) -> String {
     match &installer.state {
-        Some(State::Failed { error }) => error.clone(),
+        Some(State::Failed { error, .. }) => error.clone(),
         other => panic!("{other:?}"),
     }
 }

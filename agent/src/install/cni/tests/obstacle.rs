@@ -261,6 +261,39 @@ fn missing_source_and_missing_directory_are_reported() {
     assert_eq!(installer.state, installed(LIST_FILE));
 }
 
+/// The earlier plugin works as before.
+#[test]
+fn failed_update_reports_what_is_in_place() {
+    let host = Host::with(LIST_FILE, LIST);
+    let now = settle(&mut host.installer(), Instant::now());
+    // The next agent has other settings, and no plugin.
+    let text = host
+        .text(LIST_FILE)
+        .replace("usher-cni\"", "usher-cni\",\"old\":1");
+    host.write(LIST_FILE, &text);
+    fs::remove_file(host.path("usher-cni")).unwrap();
+    let mut installer = host.installer();
+    let metrics = Arc::clone(&installer.reporter.metrics);
+    let (sender, mut events) = EventPublisher::new("node-1", metrics);
+    installer.reporter.events = sender;
+    let again = installer.reconcile(now).unwrap();
+    let plugin = installer.state.as_ref().unwrap().plugin();
+    assert!(plugin.installed && plugin.failed, "{plugin:?}");
+    assert_eq!(installer.reporter.metrics.cni_installed.get(), 1);
+    let waits = installer.readiness.waits();
+    assert!(
+        waits.iter().any(|why| why.contains("is not updated")),
+        "{waits:?}"
+    );
+    assert_eq!(events.reasons(), [Reason::CniPluginInstallFailed]);
+    host.write(LIST_FILE, LIST);
+    let again = installer.reconcile(again).unwrap();
+    assert_eq!(installer.reporter.metrics.cni_installed.get(), 0);
+    host.provide("plugin 2");
+    settle(&mut installer, again);
+    assert_eq!(installer.state, installed(LIST_FILE));
+}
+
 /// An entry without a binary blocks every pod.
 #[test]
 fn entry_is_removed_when_its_binary_cannot_be_restored() {
