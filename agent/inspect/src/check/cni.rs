@@ -55,6 +55,8 @@ pub struct Found {
     /// The configured name of the network configuration, without extension.
     pub stem: Option<String>,
     pub entry: Option<Entry>,
+    /// Why the agent cannot insert the entry, except for missing plugins.
+    pub obstacle: Option<String>,
     pub wanted: Wanted,
 }
 
@@ -153,7 +155,7 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
         );
         return (
             FIRST.failed(saw, mend),
-            ENTRY.skipped("see above"),
+            blocked(found).unwrap_or_else(|| ENTRY.skipped("see above")),
             Vec::new(),
         );
     };
@@ -180,7 +182,11 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
         return ENTRY.skipped("the settings of the entry cannot be used");
     };
     let soon = "the agent repairs it; if it does not: kubectl logs -n usher ds/usher -c agent | grep 'CNI plugin'";
-    match (conflist::check(text, kind, wanted), found.wanted) {
+    let state = conflist::check(text, kind, wanted);
+    if let (Some(blocked), false) = (blocked(found), matches!(state, State::Unusable(_))) {
+        return blocked;
+    }
+    match (state, found.wanted) {
         (State::Installed, _) => ENTRY.ok(format!("in {name}")),
         (State::Absent, Wanted::Yes) => ENTRY.failed(format!("not in {name}"), soon),
         (State::Absent, Wanted::No) => ENTRY.skipped("not needed: the Node does not enforce hold"),
@@ -202,6 +208,17 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
             format!("fix {}/{name} on the node", found.conf_dir),
         ),
     }
+}
+
+/// The failure if the agent cannot insert the entry.
+fn blocked(found: &Found) -> Option<Check> {
+    let obstacle = found.obstacle.as_ref();
+    let obstacle = obstacle.filter(|_| found.wanted != Wanted::No)?;
+    let mend = format!(
+        "correct that in {} on the node; then the agent installs the plugin",
+        found.conf_dir
+    );
+    Some(ENTRY.failed(obstacle, mend))
 }
 
 fn why(why: &conflist::Why) -> String {

@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use usher_client::{cni_args::CniArgs, error_chain::chain, install::settings::Settings};
+use usher_client::{
+    cni_args::CniArgs,
+    error_chain::chain,
+    install::{entry, error::Error, files, settings::Settings},
+};
 use usher_core::{
     admin::Status,
     node::cgroup::is_kubepods,
@@ -159,11 +163,21 @@ pub(super) fn network(
         bin_dir: bin_dir.display().to_string(),
         stem: settings.stem.clone(),
         entry: Some(settings.entry.clone()),
+        obstacle: obstacle(settings),
         wanted: status.map_or(Wanted::Unknown, |status| match status.modes.hold {
             Mode::Enforce if status.lacks.hold.is_none() && status.plugin.managed => Wanted::Yes,
             _ => Wanted::No,
         }),
     })
+}
+
+/// Why the agent cannot insert the entry. Missing plugins have a check of their own.
+fn obstacle(settings: &Settings) -> Option<String> {
+    let files = files::list(&settings.conf_dir);
+    match files.and_then(|files| entry::look(settings, &files, true)) {
+        Ok(_) | Err(Error::NoPlugins { .. }) => None,
+        Err(error) => Some(chain(&error)),
+    }
 }
 
 fn names(dir: &Path) -> BTreeSet<String> {
@@ -179,7 +193,9 @@ fn writable(outcome: io::Result<PathBuf>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use usher_core::cni::protocol::{DEFAULT_LOG_FILE, DEFAULT_SOCKET};
 
     use super::*;
 
@@ -204,6 +220,48 @@ mod tests {
         assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
         fs::create_dir(&other).unwrap();
         assert_eq!(known(&platforms), Some((&conf[..], &two[..])));
+    }
+
+    /// The agent refuses what these files need.
+    #[test]
+    fn obstacles_of_the_installation_are_found() {
+        const CONF: &str = r#"{"cniVersion":"1.0.0","name":"n","type":"bridge"}"#;
+        const LIST: &str = r#"{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge"}]}"#;
+        let folder = tempfile::tempdir().unwrap();
+        let [conf, bin] = ["conf", "bin"].map(|name| folder.path().join(name));
+        for dir in [&conf, &bin] {
+            fs::create_dir(dir).unwrap();
+        }
+        let args = CniArgs {
+            cni_conf_dir: conf.clone().into(),
+            cni_bin_dir: bin.clone().into(),
+            cni_binary: "/usher-cni".into(),
+            cni_conf: None,
+            cni_socket: DEFAULT_SOCKET.into(),
+            cni_log: DEFAULT_LOG_FILE.into(),
+            cni_own_pod: None,
+            pod_namespace: None,
+        };
+        let settings = Settings::from_args(&args).unwrap().unwrap();
+        let found = || network(Some(&settings), None, None).unwrap().obstacle;
+        fs::write(conf.join("10-net.conf"), CONF).unwrap();
+        assert_eq!(found(), None, "the missing plugin has another check");
+        fs::write(bin.join("bridge"), "").unwrap();
+        assert_eq!(found(), None);
+        fs::write(conf.join("10-net.conflist"), LIST.replace("bridge", "ptp")).unwrap();
+        let occupied = found().unwrap();
+        assert!(occupied.contains("10-net.conflist"), "{occupied}");
+        fs::remove_file(conf.join("10-net.conflist")).unwrap();
+        let mut bytes = CONF.as_bytes().to_owned();
+        let at = bytes.iter().position(|byte| *byte == b'b').unwrap();
+        bytes[at] = 0xff;
+        fs::write(conf.join("10-net.conf"), bytes).unwrap();
+        let not_text = found().unwrap();
+        assert!(not_text.contains("is not UTF-8"), "{not_text}");
+        fs::write(conf.join("10-net.conf"), CONF).unwrap();
+        symlink("/nonexistent/own.conflist", conf.join("05-own.conflist")).unwrap();
+        let hidden = found().unwrap();
+        assert!(hidden.contains("05-own.conflist"), "{hidden}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(super) fn network(files: &[(&str, &str)]) -> cni::Found {
         bin_writable: Ok(()),
         stem: None,
         entry: Some(Entry::parse(r#"{"type":"usher-cni"}"#).unwrap()),
+        obstacle: None,
         wanted: cni::Wanted::Yes,
     }
 }
@@ -85,6 +86,29 @@ fn network_configurations() {
             .iter()
             .all(|check| check.outcome == Outcome::Skipped)
     );
+}
+
+#[test]
+fn obstacle_of_the_installation_fails_where_the_plugin_may_be_wanted() {
+    use cni::Wanted::{No, Unknown, Yes};
+    let obstacle = "\"05-own.conflist\" is a symbolic link";
+    for files in [
+        &[("10-a.conflist", LIST)][..],
+        &[("10-a.conflist", WITH)],
+        &[],
+    ] {
+        for (wanted, fails) in [(Yes, true), (Unknown, true), (No, false)] {
+            let found = cni::Found {
+                obstacle: Some(obstacle.to_owned()),
+                wanted,
+                ..network(files)
+            };
+            let checks = cni::judge(Some(&found));
+            let check = of(&checks, "network-entry");
+            assert_eq!(check.outcome == Outcome::Failed, fails, "{check:?}");
+            assert_eq!(check.saw == obstacle, fails, "{check:?}");
+        }
+    }
 }
 
 /// Files that cannot have usher's plugin.
