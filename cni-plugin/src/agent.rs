@@ -82,10 +82,7 @@ impl Exchange<'_> {
             sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, flags, None)
         })?;
         let mut reply = [0; LONGEST_MESSAGE];
-        let length = self.with_timeout("recv", &socket, || {
-            // With MSG_TRUNC the kernel returns the length of the whole message, even if it does not fit.
-            recv(socket.as_raw_fd(), &mut reply, MsgFlags::MSG_TRUNC)
-        })?;
+        let length = self.receive(&socket, &mut reply)?;
         if length == 0 {
             return Err(Error::Closed {
                 path: self.path.to_owned(),
@@ -95,6 +92,21 @@ impl Exchange<'_> {
             .get(..length)
             .ok_or(InvalidMessage::TooLong { length })?;
         Ok(Reply::decode(reply)?)
+    }
+
+    /// Waits for the reply, and returns its length.
+    fn receive(&self, socket: &OwnedFd, reply: &mut [u8]) -> Result<usize, Error> {
+        let mut receive = |flags| {
+            // With MSG_TRUNC the kernel returns the length of the whole message, even if it does not fit.
+            recv(socket.as_raw_fd(), reply, MsgFlags::MSG_TRUNC | flags)
+        };
+        match self.with_timeout("recv", socket, || receive(MsgFlags::empty())) {
+            // The reply may have arrived while this process had no processor for the whole time.
+            Err(late @ Error::Timeout { .. }) => {
+                receive(MsgFlags::MSG_DONTWAIT).map_err(|_no_reply| late)
+            }
+            received => received,
+        }
     }
 
     /// Makes a blocking call within the remaining time.
@@ -134,5 +146,30 @@ impl Exchange<'_> {
             path: self.path.to_owned(),
             source,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{send, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn reply_that_waits_is_received_after_the_timeout() {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (own, agent) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        let exchange = Exchange {
+            path: Path::new("agent.sock"),
+            timeout: Duration::from_millis(500),
+            until: Instant::now(),
+        };
+        let mut reply = [0; LONGEST_MESSAGE];
+        let late = exchange.receive(&own, &mut reply);
+        assert!(matches!(late, Err(Error::Timeout { .. })), "{late:?}");
+        send(agent.as_raw_fd(), b"reply", MsgFlags::empty()).unwrap();
+        assert_eq!(exchange.receive(&own, &mut reply).unwrap(), 5);
+        assert_eq!(&reply[..5], b"reply");
     }
 }
