@@ -375,22 +375,7 @@ impl Installer {
             }
             _ => {}
         }
-        self.readiness.set_plugin(match state {
-            State::Installed { .. } | State::Unwanted => None,
-            State::Failed {
-                error,
-                is_in_place: true,
-            } => Some(format!("the CNI plugin is not updated: {error}")),
-            State::Failed { error, .. } | State::Waiting { why: error } => {
-                Some(format!("the CNI plugin is not installed: {error}"))
-            }
-            State::StillThere { error } => Some(format!(
-                "the entry of the CNI plugin is not removed: {error}"
-            )),
-            State::Absent { name } => {
-                Some(format!("the CNI plugin is not installed yet in {name}"))
-            }
-        });
+        self.readiness.set_plugin(state.readiness());
         if state.is_settled() {
             self.readiness.plugin_settled.store(true, Ordering::Release);
             self.readiness.changed.notify_one();

@@ -58,6 +58,24 @@ impl State {
         }
     }
 
+    /// Why the agent is not ready; None if this state does not prevent it.
+    pub(super) fn readiness(&self) -> Option<String> {
+        match self {
+            Self::Installed { .. } | Self::Unwanted => None,
+            Self::Failed {
+                error,
+                is_in_place: true,
+            } => Some(format!("the CNI plugin is not updated: {error}")),
+            Self::Failed { error, .. } | Self::Waiting { why: error } => {
+                Some(format!("the CNI plugin is not installed: {error}"))
+            }
+            Self::StillThere { error } => Some(format!(
+                "the entry of the CNI plugin is not removed: {error}"
+            )),
+            Self::Absent { name } => Some(format!("the CNI plugin is not installed yet in {name}")),
+        }
+    }
+
     pub(super) fn log(&self, conf_dir: &Path) {
         let dir = conf_dir.display();
         match self {
