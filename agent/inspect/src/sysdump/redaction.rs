@@ -39,7 +39,7 @@ pub enum Rule {
         message = "annotations and labels, with their keys, except those of usher, Kubernetes and meshes"
     )]
     Annotation,
-    #[strum(message = "arguments after a flag with a secret name, such as --password")]
+    #[strum(message = "arguments with a secret name, such as --password X or PASSWORD=X")]
     Argument,
     #[strum(message = "values with a secret name, such as token")]
     Named,
@@ -118,13 +118,10 @@ impl<'a> Redaction<'a> {
         let is_named = named.is_some_and(secret::is_secret_name);
         for (name, value) in members {
             match value {
-                Value::String(text)
+                Value::String(_) | Value::Array(_)
                     if secret::is_secret_name(name) || (is_named && name == "value") =>
                 {
-                    if !text.is_empty() && text != REDACTED {
-                        REDACTED.clone_into(text);
-                        self.count(Rule::Named, 1);
-                    }
+                    self.named(value);
                 }
                 Value::Array(words) if COMMAND_LINES.contains(&name.as_str()) => {
                     self.command_line(words);
@@ -137,6 +134,22 @@ impl<'a> Redaction<'a> {
         }
     }
 
+    /// Redacts the value of a secret name: a string, or a list of strings.
+    fn named(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.whole(text, Rule::Named),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.named(value)),
+            value => self.document(value),
+        }
+    }
+
+    fn whole(&mut self, text: &mut String, rule: Rule) {
+        if !text.is_empty() && text != REDACTED {
+            REDACTED.clone_into(text);
+            self.count(rule, 1);
+        }
+    }
+
     fn string(&mut self, text: &mut String) {
         if let Some((clean, count)) = secret::redact_text(text) {
             *text = clean;
@@ -144,7 +157,7 @@ impl<'a> Redaction<'a> {
         }
     }
 
-    /// Redacts the argument after a secret flag. `--password=X` is one argument and redacted as a text.
+    /// Redacts the argument after a secret flag, and the value in `--password=X` or `PASSWORD=X`.
     pub(super) fn command_line(&mut self, words: &mut [Value]) {
         let mut is_secret = false;
         for word in words {
@@ -155,15 +168,19 @@ impl<'a> Redaction<'a> {
             };
             let is_flag = text.starts_with('-');
             if is_secret && !is_flag && !text.is_empty() {
-                if text != REDACTED {
-                    REDACTED.clone_into(text);
-                    self.count(Rule::Argument, 1);
-                }
+                self.whole(text, Rule::Argument);
                 is_secret = false;
                 continue;
             }
             is_secret = is_flag && !text.contains('=') && secret::is_secret_name(text);
-            self.string(text);
+            match secret::assignment(text) {
+                Some((_, "" | REDACTED)) => {}
+                Some((name, _)) => {
+                    *text = format!("{name}{REDACTED}");
+                    self.count(Rule::Argument, 1);
+                }
+                None => self.string(text),
+            }
         }
     }
 
@@ -204,10 +221,7 @@ impl<'a> Redaction<'a> {
         if self.reads.env.contains(name) && !secret::is_secret_name(name) {
             return self.string(value);
         }
-        if !value.is_empty() && value != REDACTED {
-            REDACTED.clone_into(value);
-            self.count(Rule::Variable, 1);
-        }
+        self.whole(value, Rule::Variable);
     }
 }
 

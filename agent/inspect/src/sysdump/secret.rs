@@ -1,9 +1,14 @@
 //! Finds texts that look like a secret. In doubt a text is redacted, except for paths.
 
+mod place;
+mod value;
+mod word;
+
+use self::{place::Place, value::Value, word::Word};
 use super::{REDACTED, key};
 
 /// A name with one of these parts has a secret as its value.
-const SECRET_NAMES: [&str; 14] = [
+const SECRET_NAMES: [&str; 15] = [
     "password",
     "passwd",
     "passphrase",
@@ -11,6 +16,7 @@ const SECRET_NAMES: [&str; 14] = [
     "token",
     "apikey",
     "accesskey",
+    "accountkey",
     "privatekey",
     "credential",
     "authorization",
@@ -19,6 +25,10 @@ const SECRET_NAMES: [&str; 14] = [
     "signature",
     "dsn",
 ];
+/// A name with one of these words has a secret as its value. As a part of a longer word they mean something else: `bypass`.
+const SECRET_WORDS: [&str; 2] = ["pass", "pwd"];
+/// The working directory, in environments and in programs' output.
+const DIRECTORY_NAMES: [&str; 2] = ["PWD", "pwd"];
 /// A name with one of these suffixes has the location or the kind of a secret as its value, and not the secret.
 const HARMLESS_SUFFIXES: [&str; 11] = [
     "file", "path", "dir", "url", "uri", "name", "type", "seconds", "port", "enabled", "count",
@@ -48,8 +58,40 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())
         .collect();
-    let is_secret = SECRET_NAMES.iter().any(|part| letters.contains(part));
+    let is_secret = SECRET_NAMES.iter().any(|part| letters.contains(part)) || has_secret_word(name);
     is_secret && !HARMLESS_SUFFIXES.iter().any(|end| letters.ends_with(end))
+}
+
+/// Whether a word of the name, as in `DB_PASS`, `--db-pass` or `dbPass`, is a secret word.
+fn has_secret_word(name: &str) -> bool {
+    let parts = || name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let is_secret = |part: &str| {
+        let is_word = |word: &&str| part.eq_ignore_ascii_case(word);
+        let is_end = |word: &&str| {
+            let begin = part.len().checked_sub(word.len());
+            let end = begin.and_then(|begin| part.split_at_checked(begin));
+            end.is_some_and(|(before, end)| {
+                before.ends_with(|letter: char| letter.is_ascii_lowercase())
+                    && end.starts_with(|letter: char| letter.is_ascii_uppercase())
+                    && end[1..] == word[1..]
+            })
+        };
+        SECRET_WORDS
+            .iter()
+            .any(|word| is_word(word) || is_end(word))
+    };
+    !DIRECTORY_NAMES.contains(&name) && parts().any(is_secret)
+}
+
+/// The name with `=`, and the value, of a word of a command line that is a secret: `--password=X` or `DB_PASSWORD=X`.
+pub(super) fn assignment(word: &str) -> Option<(&str, &str)> {
+    let (name, _) = word.split_once('=')?;
+    (is_plain(name) && is_secret_name(name)).then(|| word.split_at(name.len() + 1))
+}
+
+fn is_plain(name: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    name.chars().all(is_plain)
 }
 
 /// The redacted text and the number of redactions; None if the text has nothing that looks like a secret.
@@ -84,45 +126,50 @@ pub(super) fn redact_text(text: &str) -> Option<(String, u64)> {
 fn yaml_member(line: &str) -> Option<&str> {
     let (before, value) = line.split_once(": ")?;
     let name = before.trim_start_matches([' ', '-']);
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let is_secret = name.chars().all(is_plain) && is_secret_name(name);
+    let is_secret = is_plain(name) && is_secret_name(name);
     let is_value = !["", REDACTED].contains(&value.trim());
     (is_secret && is_value).then(|| &line[..before.len() + 2])
 }
 
-/// Redacts one line, word by word. A word ends at a character that is neither part of a token nor of a name.
+/// Redacts one line, word by word. A word ends at a character that is neither part of a token nor of a name; a value reaches
+/// further.
 fn line(line: &str, clean: &mut String) -> u64 {
-    let mut count = 0;
+    let (mut rest, mut count) = (line, 0);
     // What the previous words predict about the next one.
     let mut expected = Expected::Nothing;
-    for word in Words(line) {
-        let Word { text, end } = word;
-        let is_secret = match expected {
-            Expected::Nothing | Expected::Named => is_token(text),
-            Expected::Value => !text.is_empty() && text != REDACTED,
-            Expected::Argument => !text.is_empty() && text != REDACTED && !text.starts_with('-'),
-            Expected::Scheme => text.len() >= 8 && text != REDACTED,
-            Expected::Rest => !text.is_empty(),
+    let mut place = Place::default();
+    while !rest.is_empty() {
+        if expected.is_value() && place.is_closed_by(rest) {
+            expected = Expected::Nothing;
+        }
+        if let Some(value) = Value::split(rest, expected, &place) {
+            clean.push_str(value.before);
+            clean.push_str(if value.text.is_empty() { "" } else { REDACTED });
+            clean.push_str(value.after);
+            // A redacted value does not count twice.
+            count += u64::from(!["", REDACTED].contains(&value.text));
+            rest = value.rest;
+            place.skip();
+            expected = Expected::Nothing;
+            continue;
+        }
+        let Word {
+            text,
+            end,
+            rest: next,
+        } = Word::split(rest, place.quote());
+        let redacted = match is_token(text) {
+            true => Some(REDACTED.to_owned()),
+            false => without_user(text),
         };
-        if is_secret && expected == Expected::Rest {
-            clean.push_str(REDACTED);
-            if line.ends_with('\n') {
-                clean.push('\n');
-            }
-            // A redacted word does not count twice.
-            return count + u64::from(text != REDACTED);
-        }
-        if is_secret {
-            clean.push_str(REDACTED);
-            count += 1;
-        } else if let Some(without) = without_user(text) {
-            clean.push_str(&without);
-            count += 1;
-        } else {
-            clean.push_str(text);
-        }
+        count += u64::from(redacted.is_some());
+        // Only the redacted word counts, so that the same line has the same words when it is redacted again.
+        let text = redacted.as_deref().unwrap_or(text);
+        clean.push_str(text);
         clean.push_str(end);
-        expected = expected.after(text, end);
+        expected = expected.after(text, end, &place);
+        place.advance(text, end);
+        rest = next;
     }
     count
 }
@@ -133,34 +180,42 @@ enum Expected {
     Nothing,
     /// The previous word is a quoted secret name; after a colon the next one is its value.
     Named,
-    /// The value of a secret name.
+    /// The value of a secret name after an equals sign.
     Value,
+    /// The value of a quoted secret name after a colon.
+    Member,
     /// The value of a secret flag, which may be missing.
     Argument,
-    /// The value of a secret header: the rest of the line.
+    /// The value of a header in quotes.
+    Header,
+    /// The value of a known header: the rest of the line.
     Rest,
     /// The credentials after `Bearer` or `Basic`.
     Scheme,
 }
 
 impl Expected {
-    fn after(self, text: &str, end: &str) -> Self {
+    /// Whether the value may be in the quotes around its name.
+    fn is_value(self) -> bool {
+        !matches!(self, Self::Named | Self::Rest)
+    }
+
+    fn after(self, text: &str, end: &str, place: &Place) -> Self {
         if is_scheme(text) && end == " " {
             return Self::Scheme;
         }
+        let is_quote = ["\"", "'", "\\"].contains(&end);
         // Blanks, quotes and a colon may separate a name and its value: "token": "a". The words between them are empty.
-        let is_between = ["", " ", "\"", "'", "\\"].contains(&end);
+        let is_between = end.trim().is_empty() || is_quote;
         match (self, end) {
-            (Self::Named, ":") if text.is_empty() => Self::Value,
-            (Self::Named | Self::Value | Self::Argument | Self::Rest, _)
-                if text.is_empty() && is_between =>
-            {
-                self
-            }
+            (Self::Named, ":") if text.is_empty() => Self::Member,
+            (Self::Nothing | Self::Scheme, _) if text.is_empty() => Self::Nothing,
+            (_, _) if text.is_empty() && is_between => self,
             (_, " ") if text.starts_with('-') && is_secret_name(text) => Self::Argument,
             (_, "=") if is_secret_name(text) => Self::Value,
             (_, ":") if is_header(text) => Self::Rest,
-            (_, "\"" | "'" | "\\") if is_secret_name(text) => Self::Named,
+            (_, ":") if place.is_quoted() && is_secret_name(text) => Self::Header,
+            (_, _) if is_quote && is_secret_name(text) => Self::Named,
             _ => Self::Nothing,
         }
     }
@@ -207,199 +262,5 @@ fn without_user(word: &str) -> Option<String> {
     (!is_redacted).then(|| format!("{scheme}{REDACTED}{}", &rest[user..]))
 }
 
-/// A word and the character that ends it.
-struct Word<'text> {
-    text: &'text str,
-    end: &'text str,
-}
-
-struct Words<'text>(&'text str);
-
-impl<'text> Iterator for Words<'text> {
-    type Item = Word<'text>;
-
-    fn next(&mut self) -> Option<Word<'text>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let mut is_url = false;
-        let mut letters = self.0.char_indices();
-        let end = letters.find(|(at, letter)| match letter {
-            // A colon does not end a word in a URL, where it may separate a user and a password.
-            ':' => {
-                is_url |= self.0[*at..].starts_with("://");
-                !is_url
-            }
-            letter => ends(*letter),
-        });
-        let at = end.map_or(self.0.len(), |(at, _)| at);
-        let (text, rest) = self.0.split_at(at);
-        let next = rest.char_indices().nth(1);
-        let (end, rest) = rest.split_at(next.map_or(rest.len(), |(at, _)| at));
-        self.0 = rest;
-        Some(Word { text, end })
-    }
-}
-
-/// Whether the character ends every kind of word.
-fn ends(letter: char) -> bool {
-    "=,;&\"'\\(){}<>".contains(letter) || letter.is_whitespace() || letter.is_control()
-}
-
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn of(text: &str) -> String {
-        redact_text(text).map_or_else(|| text.to_owned(), |(clean, _)| clean)
-    }
-
-    #[test]
-    fn secret_names() {
-        for name in [
-            "DB_PASSWORD",
-            "--api-key",
-            "clientSecret",
-            "AWS_SECRET_ACCESS_KEY",
-            "dapr-api-token",
-            "authorization",
-        ] {
-            assert!(is_secret_name(name), "{name}");
-        }
-        for name in [
-            "TOKEN_FILE",
-            "secretName",
-            "--token-path",
-            "PATH",
-            "port",
-            "monkey",
-        ] {
-            assert!(!is_secret_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_redacted() {
-        let web = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl";
-        for (text, expected) in [
-            (
-                "--password=hunter2 --port=80",
-                "--password=[redacted] --port=80",
-            ),
-            ("GET /?a=1&token=abc&b=2", "GET /?a=1&token=[redacted]&b=2"),
-            (
-                "postgres://me:pw@db:5432/x",
-                "postgres://[redacted]@db:5432/x",
-            ),
-            (
-                "Authorization: Bearer abcdefgh and",
-                "Authorization: [redacted]",
-            ),
-            (
-                "cookie: a=b; c=d\nHost: x\n",
-                "cookie: [redacted]\nHost: x\n",
-            ),
-            ("sent Bearer abcdefgh once", "sent Bearer [redacted] once"),
-            (
-                r#"{"token":"abc","a":"b"}"#,
-                r#"{"token":"[redacted]","a":"b"}"#,
-            ),
-            (r#"{"token": "abc"}"#, r#"{"token": "[redacted]"}"#),
-            ("token= abc", "token= [redacted]"),
-            (
-                "proxyMetadata:\n  DB_PASSWORD: \"hunter 2\"\n  - token: a: b\nport: 1",
-                "proxyMetadata:\n  DB_PASSWORD: [redacted]\n  - token: [redacted]\nport: 1",
-            ),
-            (
-                "env:\n  PASSWORD: |\n    hunter2\n\n    more\n  - token: >-\n      a\n    user: b\nport: 1",
-                "env:\n  PASSWORD: [redacted]\n\n  - token: [redacted]\n    user: b\nport: 1",
-            ),
-            (
-                r#"sh -c "app --password  'hunter2' -v""#,
-                r#"sh -c "app --password  '[redacted]' -v""#,
-            ),
-            (
-                r#""{\"password\":\"abc\"}""#,
-                r#""{\"password\":\"[redacted]\"}""#,
-            ),
-            ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted]"),
-            // A token of the minimum length.
-            ("vault hvs.CAESIJabcdef sent", "vault [redacted] sent"),
-            ("a\n-----BEGIN PRIVATE KEY-----\nMII", "a\n[redacted]"),
-            (
-                "-----BEGIN R{\"token\":\"-----x\":\"a PRIVATE KEY-----",
-                "-----BEGIN R{\"token\":\"[redacted]\":\"a PRIVATE KEY-----",
-            ),
-            (web, "[redacted]"),
-        ] {
-            assert_eq!(of(text), expected, "{text}");
-            assert_eq!(
-                of(expected),
-                expected,
-                "twice is the same as once: {expected}"
-            );
-        }
-    }
-
-    #[test]
-    fn other_texts_are_kept() {
-        for text in [
-            "",
-            "the token was refused",
-            "no token: not found",
-            "password:\n  file: /a\nsecretName: b",
-            "--tls-token-file=/var/run/token",
-            "--tls-token-file /var/run/token",
-            "--ask-password --user me",
-            "a token that is old",
-            "http://127.0.0.1:15020/quitquitquit?a=b@c",
-            "basic auth",
-            // Words with a token's prefix that are too short, and names with dots that are as long as tokens.
-            "hvs.conf, SG.1 and ghp_abcdefghijk",
-            "istio-pilot.istio-system.svc.cluster.local:15012",
-            r#"field "token" refused: expired"#,
-            "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
-            "10.0.0.1:80 -> [::1]:90",
-            r#"{"containers":["istio-proxy"],"volumes":["credential-socket"]}"#,
-        ] {
-            assert_eq!(redact_text(text), None, "{text}");
-        }
-    }
-
-    /// With quadratic run time this test would not end.
-    #[test]
-    fn time_is_linear_in_the_length_of_a_word() {
-        let half = 1 << 20;
-        let text = format!("{}://{}@b", "a".repeat(half), ":".repeat(half));
-        assert_eq!(of(&text).len(), half + "://[redacted]@b".len());
-    }
-
-    proptest! {
-        #[test]
-        fn planted_secret_is_redacted(
-            before in "[ -~\u{e9}\n]{0,40}",
-            after in "[ -~\u{e9}\n]{0,40}",
-            secret in "[A-Za-z0-9]{20}",
-        ) {
-            for text in [
-                format!("{before}\n--password={secret} {after}"),
-                format!("{before}\nAuthorization: Bearer {secret}\n{after}"),
-                format!("{before}\nhttps://user:{secret}@host/ {after}"),
-                format!("{before}\n{{\"token\":\"{secret}\"}} {after}"),
-                format!("{before}\nghp_{secret} {after}"),
-            ] {
-                let (clean, count) = redact_text(&text).unwrap();
-                prop_assert!(!clean.contains(&secret), "{clean:?}");
-                prop_assert!(count >= 1);
-            }
-        }
-
-        #[test]
-        fn redaction_is_idempotent(text: String) {
-            let once = of(&text);
-            prop_assert_eq!(of(&once), once.clone());
-        }
-    }
-}
+mod tests;

@@ -40,10 +40,35 @@ fn document_of_any_command_is_redacted() {
         counts,
         [
             ("annotation", 3),
-            ("argument", 1),
+            ("argument", 2),
             ("named", 2),
-            ("text", 2)
+            ("text", 1)
         ]
+    );
+    let (again, counts) = of(expected.clone());
+    assert_eq!((again, counts.len()), (expected, 0));
+}
+
+#[test]
+fn arguments_and_lists_are_redacted_whole() {
+    let (value, counts) = of(json!({
+        "argv": [
+            "--password=Tr0ub4dor&3xyz", "--db-pass=(S3cret, a=b", "DB_PASSWORD=hunter 2", "MYSQL_PWD=\"a\"b",
+            "--token=", "--url=http://a/?token=x&b=2", "PWD=/home", "--bypass=a",
+        ],
+        "tokens": ["abc", "", ["d e"], 7, {"user": "bob"}], "names": ["abc"],
+    }));
+    let expected = json!({
+        "argv": [
+            "--password=[redacted]", "--db-pass=[redacted]", "DB_PASSWORD=[redacted]", "MYSQL_PWD=[redacted]",
+            "--token=", "--url=http://a/?token=[redacted]&b=2", "PWD=/home", "--bypass=a",
+        ],
+        "tokens": ["[redacted]", "", ["[redacted]"], 7, {"user": "bob"}], "names": ["abc"],
+    });
+    assert_eq!(value, expected);
+    assert_eq!(
+        counts,
+        [(Rule::Argument, 4), (Rule::Named, 2), (Rule::Text, 1)].into()
     );
     let (again, counts) = of(expected.clone());
     assert_eq!((again, counts.len()), (expected, 0));
