@@ -12,7 +12,7 @@ mod port_name;
 mod probe;
 mod quarantine;
 mod readiness;
-mod sidecar_state;
+pub(super) mod sidecar_state;
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};

@@ -9,6 +9,7 @@ use super::{
     Case, Finding,
     case::{SUCCEEDED, millis, names},
     facts::{Container, Ended, Probe, State, Waiting, non_empty},
+    finding::sidecar_state::last_of_loop,
 };
 
 /// Time for a container to start after the pod's start, including the image pull.
@@ -81,6 +82,10 @@ fn deletion(case: &Case<'_>) -> String {
 
 /// Every app runs or finished, and at least one runs.
 fn running(case: &Case<'_>) -> (bool, String) {
+    let mut apps = case.apps().filter(|app| app.runs());
+    if let Some(says) = apps.find_map(|app| restarts(case, app)) {
+        return (false, says);
+    }
     let sidecars: Vec<&Container> = case.servants().collect();
     if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
         // A sidecar that stays in this state is a finding.
@@ -119,6 +124,16 @@ fn running(case: &Case<'_>) -> (bool, String) {
             (healthy, format!("{apps}{sidecars}; not ready: {unready}"))
         }
     }
+}
+
+/// The state of an app that runs, and that restarts again and again.
+fn restarts(case: &Case<'_>, app: &Container) -> Option<String> {
+    let Ended { code, reason, .. } = last_of_loop(case, app)?;
+    let (name, restarts) = (&app.name, app.status.restarts);
+    let reason = non_empty(reason).unwrap_or("no reason");
+    Some(format!(
+        "app {name} restarts again and again; its last run ended with exit code {code} ({reason}), restart {restarts}"
+    ))
 }
 
 /// Whether a container that is not ready may still be starting: its probes have not had enough time to succeed.

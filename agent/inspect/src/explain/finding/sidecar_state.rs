@@ -14,7 +14,7 @@ use crate::explain::{
 pub(in crate::explain) const READY_MS: u64 = 60_000;
 /// The number of restarts that makes a loop, if the last one is recent.
 const LOOP: u64 = 3;
-const RECENT_MS: u64 = 600_000;
+pub(in crate::explain) const RECENT_MS: u64 = 600_000;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     if case.is_over() || case.apps().next().is_none() {
@@ -28,20 +28,22 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
 fn of_sidecar(case: &Case<'_>, sidecar: &Container) -> Option<Finding> {
     match &sidecar.status.state {
         State::Waiting(reason) => not_running(case, sidecar, reason),
-        State::Running(since) => {
-            let last = sidecar.status.last.as_ref();
-            let recent = last.filter(|end| sidecar.status.restarts >= LOOP && is_recent(case, end));
-            recent
-                .map(|end| restarts(case, sidecar, end))
-                .or_else(|| not_ready(case, sidecar, (*since)?))
-        }
+        State::Running(since) => last_of_loop(case, sidecar)
+            .map(|end| restarts(case, sidecar, end))
+            .or_else(|| not_ready(case, sidecar, (*since)?)),
         State::Ended(end) => ended(case, sidecar, end),
     }
 }
 
-fn is_recent(case: &Case<'_>, end: &Ended) -> bool {
-    let at = end.finished_ms;
-    at.is_some_and(|at| case.seen.now_ms.saturating_sub(at) < RECENT_MS)
+/// The last run of a container that restarts again and again.
+pub(in crate::explain) fn last_of_loop<'pod>(
+    case: &Case<'_>,
+    container: &'pod Container,
+) -> Option<&'pod Ended> {
+    let status = &container.status;
+    let is_recent = |at: u64| case.seen.now_ms.saturating_sub(at) < RECENT_MS;
+    let last = status.last.as_ref().filter(|_| status.restarts >= LOOP);
+    last.filter(|end| end.finished_ms.is_some_and(is_recent))
 }
 
 fn not_running(case: &Case<'_>, sidecar: &Container, reason: &str) -> Option<Finding> {
