@@ -10,7 +10,7 @@ use usher_core::{
     settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
-use super::{Finding, Id, own_hold};
+use super::{Finding, Id, end::exit_code::OUT_OF_MEMORY, own_hold};
 use crate::explain::{
     Case,
     case::sentence,
@@ -22,6 +22,8 @@ use crate::explain::{
 const READY_MS: u64 = 10_000;
 /// An app that runs longer is assumed to have started well.
 const BRIEF_MS: u64 = 30_000;
+/// The exit codes of a shell whose command cannot run or does not exist.
+const NO_COMMAND: [i64; 2] = [126, 127];
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let refused = case
@@ -100,7 +102,7 @@ fn by_count(case: &Case<'_>, refused: &Entry, connections: u64) -> Finding {
     let problem = format!("{were} refused because its proxy was not ready");
     // The status has whole seconds.
     let before = |end: &&Ended| {
-        end.code != 0 && end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000)
+        may_be_refused(end) && end.finished_ms.is_some_and(|at| at <= refused.at_ms + 1000)
     };
     let failed = case
         .apps()
@@ -199,11 +201,16 @@ fn first_failure<'a>(case: &Case<'a>) -> Option<(&'a Container, &'a Container, &
     })
 }
 
+/// Whether a refused connection may have ended this run.
+fn may_be_refused(end: &Ended) -> bool {
+    end.code != 0 && !NO_COMMAND.contains(&end.code) && end.reason != OUT_OF_MEMORY
+}
+
 fn is_early(case: &Case<'_>, app: &Container, proxy: &Container, end: &Ended) -> bool {
     let (Some(began), Some(ended)) = (end.started_ms, end.finished_ms) else {
         return false;
     };
-    if end.code == 0 || ended.saturating_sub(began) > BRIEF_MS {
+    if !may_be_refused(end) || ended.saturating_sub(began) > BRIEF_MS {
         return false;
     }
     let Some(proxy_began) = first_start(proxy) else {

@@ -55,6 +55,10 @@ fn run_is_early_where_the_proxy_could_not_be_ready() {
         (true, -26, 5, 1, false),
         // The app succeeded.
         (true, -1, 2, 0, false),
+        // The app's command does not exist, or cannot run.
+        (true, -1, 2, 127, false),
+        (true, -1, 2, 126, false),
+        (true, -1, 2, 137, true),
     ] {
         let scenario = if app_first {
             pair(&[app(json!({})), istio(json!({}))])
@@ -69,6 +73,16 @@ fn run_is_early_where_the_proxy_could_not_be_ready() {
             "{app_first} {began} to {ended}, code {code}"
         );
     }
+}
+
+#[test]
+fn run_without_memory_has_another_cause() {
+    let mut scenario = pair(&[app(json!({})), istio(json!({}))]).running("istio-proxy", 40);
+    scenario = scenario.ended("app", 41, 39, 137);
+    assert!(early(&scenario).is_some());
+    let state = &mut scenario.pod["status"]["containerStatuses"][1]["state"];
+    state["terminated"]["reason"] = json!("OOMKilled");
+    assert_eq!(early(&scenario), None);
 }
 
 #[test]
@@ -211,6 +225,7 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
         (38, 7, Some("exit code 7, before the proxy was ready")),
         (37, 1, None),
         (40, 0, None),
+        (40, 127, None),
     ] {
         let scenario = healthy().policy("Always").ended("app", 45, ended, code);
         let scenario = scenario
