@@ -32,6 +32,8 @@ pub(in crate::explain) fn waits(proxy: &Container) -> bool {
 }
 
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
+    // A gateway has no app that could wait.
+    case.apps().next()?;
     let proxy = case.istio().filter(|proxy| !proxy.is_native)?;
     let name = &proxy.name;
     let before: Vec<&str> = case
