@@ -148,15 +148,12 @@ fn by_status(case: &Case<'_>, proxy: &Container, app: &Container, end: &Ended) -
 
 fn advise(case: &Case<'_>, finding: Finding) -> Finding {
     if case.plan.tuning.hold == HoldKind::No {
-        // The pod's own annotation overrides its Namespace's.
-        let (key, namespace) = (annotation::HOLD, &case.facts.namespace);
-        let how = match case.facts.annotation(key) {
-            Some(_) => Case::template_annotation(key, "true"),
-            None => format!("kubectl annotate namespace {namespace} {key}-"),
-        };
-        return finding
-            .because("opt-out", case.opt_out(key))
-            .fix("Remove the setting that disables hold for this pod.", how);
+        // The pod's own annotation overrides its Namespace and the configuration, and which of them it is, is not visible.
+        let key = annotation::HOLD;
+        return finding.because("opt-out", case.opt_out(key)).fix(
+            "Override the setting that disables hold for this pod.",
+            Case::template_annotation(key, "true"),
+        );
     }
     if let Some(excluded) = case.excluded() {
         return finding.because("configuration", excluded).fix(

@@ -208,10 +208,10 @@ fn early_run_has_both_starts_as_evidence_and_a_fix() {
     assert_eq!(
         (&opted.remedy[..], &opted.how[..]),
         (
-            "Remove the setting that disables hold for this pod.",
+            "Override the setting that disables hold for this pod.",
             "metadata:\n  annotations:\n    usher.dev/hold: \"true\""
         ),
-        "what stands on the pod itself comes before its Namespace"
+        "the pod's own annotation comes before its Namespace"
     );
 }
 
@@ -261,7 +261,7 @@ fn early_by(config: &Config) -> Finding {
 
 /// The pod has no annotation for the opt-out.
 #[test]
-fn fix_of_a_namespace_opt_out_changes_the_namespace() {
+fn fix_of_another_opt_out_overrides_it_in_the_pod_template() {
     let mut config = Config::default();
     config.defaults.hold = false;
     let finding = early_by(&config);
@@ -271,7 +271,7 @@ fn fix_of_a_namespace_opt_out_changes_the_namespace() {
     );
     assert_eq!(
         finding.how,
-        "kubectl annotate namespace shop usher.dev/hold-"
+        "metadata:\n  annotations:\n    usher.dev/hold: \"true\""
     );
 }
 
