@@ -10,7 +10,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-pub use self::container::{Act, Container, Ended, Port, Probe, State, Status, Waiting};
+pub use self::container::{
+    Act, Container, Ended, Port, Probe, STARTUP_PROBE, State, Status, Waiting,
+};
 use super::date;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

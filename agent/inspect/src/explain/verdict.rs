@@ -8,7 +8,7 @@ use usher_core::decision::timeline::Detail;
 use super::{
     Case, Finding,
     case::{SUCCEEDED, millis, names},
-    facts::{Container, Ended, Probe, State, Waiting, non_empty},
+    facts::{Container, Ended, Probe, STARTUP_PROBE, State, Waiting, non_empty},
     finding::sidecar_state::last_of_loop,
 };
 
@@ -138,7 +138,15 @@ fn restarts(case: &Case<'_>, app: &Container) -> Option<String> {
 
 /// Whether a container that is not ready may still be starting: its probes have not had enough time to succeed.
 fn starts(case: &Case<'_>, app: &Container) -> bool {
-    let first = |probe: &Probe| probe.initial_delay + 3 * probe.period;
+    let first = |probe: &Probe| {
+        // Until the startup probe has succeeded, the kubelet runs no other.
+        let periods = match probe.field {
+            STARTUP_PROBE => probe.failures,
+            _ => 3,
+        };
+        let time = probe.period.saturating_mul(periods);
+        probe.initial_delay.saturating_add(time)
+    };
     let time = app.probes.iter().map(first).max();
     let since = app
         .started_ms()

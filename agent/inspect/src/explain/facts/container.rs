@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{list, text, time, words};
 
 const INIT: &str = "spec.initContainers";
+pub const STARTUP_PROBE: &str = "startupProbe";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
@@ -43,6 +44,8 @@ pub struct Probe {
     pub act: Act,
     pub initial_delay: Duration,
     pub period: Duration,
+    /// Failures in a row that count as a failure of the container.
+    pub failures: u32,
 }
 
 /// The action of a probe. A port is 0 if its name is unknown.
@@ -148,7 +151,7 @@ impl Container {
             words: [words(&spec["command"]), words(&spec["args"])].concat(),
             env: variables(&spec["env"]),
             user: user.and_then(|user| user.try_into().ok()),
-            probes: ["startupProbe", "livenessProbe", "readinessProbe"]
+            probes: [STARTUP_PROBE, "livenessProbe", "readinessProbe"]
                 .into_iter()
                 .filter_map(|field| probe(field, &spec[field], &ports))
                 .collect(),
@@ -280,11 +283,14 @@ fn probe(field: &'static str, probe: &Value, ports: &[Port]) -> Option<Probe> {
         // The API's maximum.
         Duration::from_secs(seconds.unwrap_or(default).min(i32::MAX as u64))
     };
+    let failures = probe["failureThreshold"].as_u64();
+    let failures = failures.and_then(|failures| u32::try_from(failures).ok());
     probe.is_object().then(|| Probe {
         field,
         act,
         initial_delay: seconds("initialDelaySeconds", 0),
         period: seconds("periodSeconds", 10),
+        failures: failures.filter(|failures| *failures > 0).unwrap_or(3),
     })
 }
 

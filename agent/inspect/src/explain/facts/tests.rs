@@ -97,6 +97,15 @@ fn a_probe_without_a_period_has_the_kubelets() {
 }
 
 #[test]
+fn a_probe_without_a_threshold_has_the_kubelets() {
+    for (written, failures) in [(Value::Null, 3), (json!(0), 3), (json!(60), 60)] {
+        let probe = json!({"exec": {}, "failureThreshold": written});
+        let app = container(&json!({"startupProbe": probe}), &Value::Null);
+        assert_eq!(app.probes[0].failures, failures);
+    }
+}
+
+#[test]
 fn states() {
     let waiting = |reason: &str| State::Waiting(reason.to_owned());
     let since = "2026-11-22T00:10:09Z";

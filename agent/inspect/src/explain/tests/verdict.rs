@@ -112,6 +112,29 @@ fn pod_that_runs() {
 }
 
 #[test]
+fn slow_start_that_the_startup_probe_allows() {
+    let starts = |startup: Value| {
+        let probes = json!({"startupProbe": startup, "readinessProbe": {"periodSeconds": 5}});
+        let scenario = Scenario::new(job(&[app(probes)])).running("app", 60);
+        scenario.unready("app").explain().verdict.healthy
+    };
+    let huge = u32::MAX;
+    for (startup, healthy) in [
+        (json!({"periodSeconds": 10, "failureThreshold": 30}), true),
+        (json!({"initialDelaySeconds": 31}), true),
+        (json!({"initialDelaySeconds": 30}), false),
+        (json!({"periodSeconds": 10, "failureThreshold": 7}), true),
+        (json!({"periodSeconds": 10, "failureThreshold": 6}), false),
+        (
+            json!({"periodSeconds": huge, "failureThreshold": huge}),
+            true,
+        ),
+    ] {
+        assert_eq!(starts(startup.clone()), healthy, "{startup}");
+    }
+}
+
+#[test]
 fn pod_that_ends() {
     let over = |code: i32| {
         let scenario = healthy().ended("app", 60, 4, code);
