@@ -86,15 +86,19 @@ fn running(case: &Case<'_>) -> (bool, String) {
     if let Some(says) = apps.find_map(|app| restarts(case, app)) {
         return (false, says);
     }
+    let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
+    let unready = || running.iter().copied().filter(|app| !app.status.ready);
+    let healthy = unready().all(|app| starts(case, app));
+    let not_ready = match &names(unready())[..] {
+        [] => String::new(),
+        unready => format!("; not ready: {}", unready.join(", ")),
+    };
     let sidecars: Vec<&Container> = case.servants().collect();
     if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
         // A sidecar that stays in this state is a finding.
-        return (
-            true,
-            format!("the apps started, and {}", sidecar_state(sidecar)),
-        );
+        let state = sidecar_state(sidecar);
+        return (healthy, format!("the apps started, and {state}{not_ready}"));
     }
-    let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
     let apps: Vec<String> = running
         .iter()
         .map(|app| match app.started_ms() {
@@ -115,15 +119,7 @@ fn running(case: &Case<'_>) -> (bool, String) {
         [name] => format!("; sidecar {name} is ready"),
         names => format!("; sidecars {} are ready", names.join(", ")),
     };
-    match &names(running.into_iter().filter(|app| !app.status.ready))[..] {
-        [] => (true, format!("{apps}{sidecars}")),
-        unready => {
-            let starts = |app: &&Container| !app.runs() || app.status.ready || starts(case, app);
-            let healthy = case.apps().all(|app| starts(&app));
-            let unready = unready.join(", ");
-            (healthy, format!("{apps}{sidecars}; not ready: {unready}"))
-        }
-    }
+    (healthy, format!("{apps}{sidecars}{not_ready}"))
 }
 
 /// The state of an app that runs, and that restarts again and again.

@@ -107,6 +107,7 @@ fn pod_that_runs() {
         (apps.unready("app").unready("other"), false, "app app has been running for 1 min 0 s, app other has been running for 9 s; not ready: app, other"),
         (healthy(), true, "app app has been running for 1 min 0 s; sidecar istio-proxy is ready"),
         (healthy().unready("app"), false, "app app has been running for 1 min 0 s; sidecar istio-proxy is ready; not ready: app"),
+        (healthy().unready("app").unready("istio-proxy"), false, "the apps started, and sidecar istio-proxy is not ready; not ready: app"),
         (two, true, "app app has been running for 1 min 0 s; sidecars istio-proxy, cloud-sql-proxy are ready"),
     ]);
 }
