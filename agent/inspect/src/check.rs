@@ -23,6 +23,7 @@ pub mod agent;
 pub mod capability;
 pub mod cluster;
 pub mod cni;
+pub mod command;
 pub mod kernel;
 pub mod kubelet;
 pub mod node;

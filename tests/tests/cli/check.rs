@@ -239,7 +239,12 @@ fn each_network_problem_is_reported() {
     host.write("10-net.conflist", with_entry);
     let (code, checks) = host.check(&node, &["--pre"]);
     assert_eq!(code, Some(1), "{checks:#}");
-    expect(&checks, "network-entry", "warning", "rollout restart");
+    expect(
+        &checks,
+        "network-entry",
+        "warning",
+        "kubectl delete pod -n usher POD",
+    );
     fs::remove_file(host.plugins.join("bridge")).unwrap();
     let (_, checks) = host.check(&node, &["--pre"]);
     expect(&checks, "network-programs", "failed", "cni.binDir");

@@ -6,7 +6,7 @@ mod report;
 use std::time::Duration;
 
 use usher_core::admin::{Origin, PlannedTable, RequestOptions};
-use usher_inspect::pod_selector::Names;
+use usher_inspect::{check::command, pod_selector::Names};
 
 use self::{read::Reading, report::Rules};
 use crate::{
@@ -129,7 +129,10 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         Ok(repaired) => repaired.map(|()| Exit::Success),
         Err(_elapsed) => Err(Failure::new(
             Exit::Problem,
-            "the table still differs; see the agent's log: kubectl logs -n usher ds/usher",
+            format!(
+                "the table still differs; see the agent's log: {}",
+                command::logs("")
+            ),
         )),
     }
 }

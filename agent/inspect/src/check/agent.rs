@@ -11,7 +11,7 @@ use usher_core::{
 };
 
 use self::counted::{events, failures, holder, quarantine, settings, worker};
-use super::{Check, Question};
+use super::{Check, Question, command};
 
 questions! {
     Agent {
@@ -138,15 +138,15 @@ fn ready(waits: &[String]) -> Check {
     if waits.is_empty() {
         return READY.ok("yes");
     }
-    READY.failed(
-        waits.join("; "),
-        "see kubelet-pods and agent-api-server; kubectl logs -n usher ds/usher -c agent",
-    )
+    let mend = format!(
+        "see kubelet-pods and agent-api-server; {}",
+        command::logs("")
+    );
+    READY.failed(waits.join("; "), mend)
 }
 
 fn versions(agent: &str, plugin: &Plugin, own: &str) -> Check {
-    let mend =
-        "kubectl rollout restart -n usher ds/usher, and kubectl rollout status -n usher ds/usher";
+    let mend = command::restart();
     if agent != own {
         let saw = format!("agent {agent}, this program {own}");
         return VERSIONS.warning(saw, mend);

@@ -10,7 +10,7 @@ use usher_core::{
     node::platform,
 };
 
-use super::{Check, Question};
+use super::{Check, Question, command};
 
 questions! {
     Network {
@@ -181,7 +181,8 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
     let Some(wanted) = &found.entry else {
         return ENTRY.skipped("the settings of the entry cannot be used");
     };
-    let soon = "the agent repairs it; if it does not: kubectl logs -n usher ds/usher -c agent | grep 'CNI plugin'";
+    let logs = command::logs(" | grep 'CNI plugin'");
+    let soon = format!("the agent repairs it; if it does not: {logs}");
     let state = conflist::check(text, kind, wanted);
     if let (Some(blocked), false) = (blocked(found), matches!(state, State::Unusable(_))) {
         return blocked;
@@ -195,7 +196,10 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
         )),
         (State::NotLast { .. }, _) => ENTRY.warning(
             format!("another plugin follows it in {name}"),
-            "none is needed if that plugin keeps itself at the end, as linkerd-cni does; otherwise: kubectl rollout restart -n usher ds/usher",
+            format!(
+                "none is needed if that plugin keeps itself at the end, as linkerd-cni does; otherwise: {}",
+                command::restart()
+            ),
         ),
         (State::Repeated { count }, _) => ENTRY.failed(format!("{count} times in {name}"), soon),
         // An agent with other settings wrote this entry.

@@ -1,6 +1,6 @@
 //! Checks of the kernel's features, by the result of a probe for each.
 
-use super::{Check, Question};
+use super::{Check, Question, command};
 
 questions! {
     Kernel {
@@ -118,7 +118,10 @@ pub fn judge(found: &Found) -> Vec<Check> {
             checks.extend(in_namespace(network));
         }
         Err(error) => {
-            let mend = "run it where CAP_SYS_ADMIN is: kubectl exec -n usher ds/usher -- usher check --pre, or sudo on the node; where it is there, the kernel needs CONFIG_NET_NS";
+            let exec = command::exec("check --pre");
+            let mend = format!(
+                "run it where CAP_SYS_ADMIN is: {exec}, or sudo on the node; where it is there, the kernel needs CONFIG_NET_NS"
+            );
             checks.push(NETNS.failed(error, mend));
             let others = [&TABLE, &LOG, &QUEUE, &SOCKETS];
             checks.extend(others.map(|one| one.skipped("no namespace to test it in")));

@@ -1,6 +1,6 @@
 //! Checks of the kubelet, by the result of a request for its pods.
 
-use super::{Check, Question};
+use super::{Check, Question, command};
 
 questions! {
     Kubelet {
@@ -89,7 +89,8 @@ fn fix(found: &Found, cause: Cause) -> String {
     let Found { url, token, ca, .. } = found;
     match cause {
         Cause::Token => format!(
-            "run it in the agent's container (kubectl exec -n usher ds/usher -- usher check), or pass a token: kubectl create token usher -n usher > FILE, and --kubelet-token FILE; {token} cannot be read"
+            "run it in the agent's container: {}; or pass a token: kubectl create token usher -n usher > FILE, and --kubelet-token FILE; {token} cannot be read",
+            command::exec("check")
         ),
         Cause::Trust => format!(
             "the certificates in {ca} cannot be used: --kubelet-ca FILE, or --kubelet-cert FILE (chart: kubelet.certificate)"

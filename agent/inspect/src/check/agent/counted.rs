@@ -3,7 +3,7 @@
 use usher_core::metric::sample::{Sample, sum};
 
 use super::{EVENTS, FAILURES, HOLDER, QUARANTINE, SETTINGS, WORKER};
-use crate::check::Check;
+use crate::check::{Check, command};
 
 pub(super) fn settings(samples: &[Sample]) -> Check {
     let is = sum(samples, "usher_config_valid", &[]) > 0.0;
@@ -20,12 +20,18 @@ pub(super) fn settings(samples: &[Sample]) -> Check {
 pub(super) fn worker(samples: &[Sample]) -> Check {
     let exits = sum(samples, "usher_worker_exits_total", &[]);
     let is_up = sum(samples, "usher_worker_up", &[]) > 0.0;
-    let mend = "kubectl logs -n usher ds/usher -c agent | grep worker; the kernel ends it at a low memory limit: resources.limits.memory";
+    let mend = ended("worker");
     match (is_up, exits > 0.0) {
         (true, false) => WORKER.ok("running"),
         (true, true) => WORKER.warning(format!("ended {exits} times, and runs now"), mend),
         (false, _) => WORKER.failed(format!("not running; ended {exits} times"), mend),
     }
+}
+
+/// The fix for a process of the agent that ended.
+fn ended(process: &str) -> String {
+    let logs = command::logs(&format!(" | grep {process}"));
+    format!("{logs}; the kernel ends it at a low memory limit: resources.limits.memory")
 }
 
 pub(super) fn quarantine(samples: &[Sample]) -> Check {
@@ -51,7 +57,7 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
         };
         return HOLDER.warning(
             format!("the kernel denied {denied} execs, because it could not open their programs for usher; {state}"),
-            "kubectl logs -n usher ds/usher -c agent | grep 'denied an exec'; see docs/start.md#denied-execs",
+            format!("see docs/start.md#denied-execs; {}", command::logs(" | grep 'denied an exec'")),
         );
     }
     if !is_supported {
@@ -62,7 +68,7 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
         (false, false) => HOLDER.ok("not running: it starts for the first pod that needs it"),
         (_, true) => HOLDER.warning(
             format!("ended {restarts} times; running now: {is_up}"),
-            "kubectl logs -n usher ds/usher -c agent | grep holder; the kernel ends it at a low memory limit: resources.limits.memory",
+            ended("holder"),
         ),
     }
 }

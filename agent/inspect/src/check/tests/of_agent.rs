@@ -88,13 +88,13 @@ fn unhealthy_agent() {
         (
             "agent-versions",
             Outcome::Warning,
-            "rollout restart",
+            "kubectl delete pod -n usher POD",
             &|agent| agent.status.agent.as_mut().unwrap().version = "0.0.9".to_owned(),
         ),
         (
             "agent-versions",
             Outcome::Warning,
-            "rollout restart",
+            "kubectl delete pod -n usher POD",
             &|agent| agent.plugin = agent::Plugin::Other,
         ),
         (

@@ -70,7 +70,7 @@ fn network_configurations() {
     let not_last = network(&[("10-a.conflist", &after)]);
     let (outcome, mend) = entry(&not_last);
     assert_eq!(outcome, Outcome::Warning);
-    assert!(mend.contains("rollout restart"), "{mend}");
+    assert!(mend.contains("kubectl delete pod -n usher POD"), "{mend}");
     let multus = LIST.replace("bridge", "multus");
     let called = network(&[("00-multus.conflist", &multus), ("10-a.conflist", LIST)]);
     assert!(first(&called).1.contains("cni.conf="));
