@@ -153,7 +153,7 @@ fn lost_hold() {
 #[test]
 fn misleading_port_name() {
     let Some(node) = observing() else { return };
-    let ports = json!([{"name": "web-http", "containerPort": 8080}]);
+    let ports = json!([{"name": "http-db", "containerPort": 3306}]);
     let pod = node.run(&beside_istio(
         "ports",
         ContainerSpec::app("app").field("ports", ports),
@@ -162,7 +162,7 @@ fn misleading_port_name() {
         &node,
         &pod,
         "port-name",
-        &["http-web", "spec.containers[0].ports[8080].name"],
+        &["tcp-mysql", "spec.containers[0].ports[3306].name"],
     );
 }
 

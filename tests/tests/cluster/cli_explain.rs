@@ -100,7 +100,7 @@ fn broken(namespace: &str) -> Vec<Broken> {
     let hook =
         json!({"lifecycle": {"postStart": {"exec": {"command": ["pilot-agent", "version"]}}}});
     let held = pod("lost", "Always", &[long_app(json!({})), own_proxy(hook)]);
-    let ports = json!({"ports": [{"name": "web-http", "containerPort": 8080}]});
+    let ports = json!({"ports": [{"name": "http-db", "containerPort": 3306}]});
     let mut serves = app_container("app", &["--serve", "8000", "--run-for", "600s"]);
     serves["readinessProbe"] = json!({"httpGet": {"path": "/", "port": 8000}, "periodSeconds": 1});
     let served = pod("probed", "Always", &[serves]);
@@ -134,7 +134,7 @@ fn broken(namespace: &str) -> Vec<Broken> {
         Broken {
             name: "ports",
             finding: "port-name",
-            words: &["http-web"],
+            words: &["tcp-mysql"],
             pod: pod("ports", "Always", &[long_app(ports)]),
         },
         Broken {

@@ -4,7 +4,7 @@
 //! known word. A node has no access to Services, only to the ports of the pod's containers. A Service usually has the
 //! same names, so the finding names the fields to compare.
 
-use super::{Finding, Id, NOT_VISIBLE, short};
+use super::{Finding, Id, NOT_VISIBLE, Severity, short};
 use crate::explain::{Case, facts::Port};
 
 /// The protocols that Istio recognizes
@@ -38,9 +38,9 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
     case.apps()
         .flat_map(|app| app.ports.iter().map(move |port| (app, port)))
         .filter_map(|(app, port)| {
-            let (problem, name) = wrong(port)?;
+            let (severity, problem, name) = wrong(port)?;
             let number = port.number;
-            let finding = Finding::warning(Id::PortName, problem)
+            let finding = Finding::new(Id::PortName, severity, problem)
                 .about(&app.name)
                 .because(
                     format!("{}.ports[{number}].name", app.place),
@@ -62,7 +62,7 @@ pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Returns the problem of a port's name, and a better name.
-fn wrong(port: &Port) -> Option<(String, String)> {
+fn wrong(port: &Port) -> Option<(Severity, String, String)> {
     let (name, number) = (port.name.as_str(), port.number);
     if !port.is_tcp || name.is_empty() {
         return None;
@@ -75,16 +75,18 @@ fn wrong(port: &Port) -> Option<(String, String)> {
                 "port {number} is named {shown:?}, so Istio detects {detected}, but this port usually serves {usual}"
             );
             let usual = usual.to_lowercase().replace(' ', "-");
-            (problem, format!("{better}-{usual}"))
+            (Severity::Warning, problem, format!("{better}-{usual}"))
         });
     }
     let meant = meant(name)?;
     let problem = format!(
-        "port {number} is named {shown:?}, so Istio detects no protocol: it reads only the part before the first dash, and \
-         that part is not {meant}"
+        "port {number} is named {shown:?}, so Istio has to detect the protocol: it reads only the part before the first \
+         dash, and that part is not {meant}"
     );
     let rest: Vec<&str> = name.split('-').filter(|part| *part != meant).collect();
-    Some((problem, format!("{meant}-{}", rest.join("-"))))
+    // By default Istio detects HTTP and HTTP/2 from the first bytes of a connection.
+    let better = format!("{meant}-{}", rest.join("-"));
+    Some((Severity::Hint, problem, better))
 }
 
 fn detect(name: &str) -> Option<&'static str> {
@@ -137,7 +139,16 @@ mod tests {
                 number,
                 is_tcp: true,
             };
-            let better = wrong(&port).map(|(_problem, better)| better);
+            let found = wrong(&port);
+            let severity = found.as_ref().map(|(severity, ..)| *severity);
+            let better = found.map(|(_severity, _problem, better)| better);
+            let is_named = detect(name).is_some();
+            let wanted = if is_named {
+                Severity::Warning
+            } else {
+                Severity::Hint
+            };
+            assert_eq!(severity, expected.map(|_| wanted), "{name} {number}");
             assert_eq!(better.as_deref(), expected, "{name} {number}");
             let udp = Port {
                 is_tcp: false,
