@@ -32,6 +32,8 @@ pub struct Facts {
     pub started_ms: Option<u64>,
     /// When the deletion was requested.
     pub deletion_ms: Option<u64>,
+    /// When the grace period of the deletion ends.
+    pub grace_end_ms: Option<u64>,
     /// Counted from the pod's start.
     pub active_deadline: Option<Duration>,
     /// Whether the containers share a pid namespace.
@@ -72,6 +74,7 @@ impl Facts {
             created_ms: time(&metadata["creationTimestamp"]),
             started_ms: time(&status["startTime"]),
             deletion_ms: deletion_ms(metadata),
+            grace_end_ms: time(&metadata["deletionTimestamp"]),
             active_deadline: spec["activeDeadlineSeconds"]
                 .as_u64()
                 .map(Duration::from_secs),

@@ -14,6 +14,8 @@ use super::{
 
 /// Time for a container to start after the pod's start, including the image pull.
 const START_MS: u64 = 300_000;
+/// Time for the kubelet to remove a pod after its grace period.
+const DELETION_MS: u64 = 60_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -36,7 +38,7 @@ fn state(case: &Case<'_>) -> (bool, String) {
         return (reason == SUCCEEDED, format!("the pod ended: {reason}"));
     }
     if case.pod.deleting {
-        return (true, deletion(case));
+        return deletion(case);
     }
     if let Some(finished) = case.finished_ms() {
         return ended(case, finished);
@@ -61,7 +63,29 @@ fn state(case: &Case<'_>) -> (bool, String) {
     running(case)
 }
 
-fn deletion(case: &Case<'_>) -> String {
+fn deletion(case: &Case<'_>) -> (bool, String) {
+    let (says, lingers) = (overdue_deletion(case), lingers(case));
+    let healthy = says.is_none();
+    let says = says.unwrap_or_else(|| "the pod is being deleted".to_owned());
+    (healthy, format!("{says}{lingers}"))
+}
+
+/// A pod that is still there long after the grace period of its deletion.
+fn overdue_deletion(case: &Case<'_>) -> Option<String> {
+    let end = case.facts.grace_end_ms?;
+    if case.seen.now_ms.saturating_sub(end) < DELETION_MS {
+        return None;
+    }
+    let regular = case.facts.containers.iter();
+    let running = names(regular.chain(case.natives()).filter(|one| one.runs())).join(", ");
+    let running = non_empty(&running).map(|names| format!("; still running: {names}"));
+    let ago = case.ago(end);
+    let running = running.unwrap_or_default();
+    Some(format!("the pod should have ended {ago}{running}"))
+}
+
+/// The sidecars whose stop signals wait, as a part of a sentence.
+fn lingers(case: &Case<'_>) -> String {
     let mut held = BTreeSet::new();
     for entry in case.decisions() {
         match &entry.detail {
@@ -75,9 +99,9 @@ fn deletion(case: &Case<'_>) -> String {
     let is_held = |sidecar: &&Container| held.contains(&sidecar.name[..]);
     let held = names(case.running_sidecars().filter(is_held)).join(", ");
     if held.is_empty() {
-        return "the pod is being deleted".to_owned();
+        return String::new();
     }
-    format!("the pod is being deleted; the stop signal of {held} waits until the apps have ended")
+    format!("; the stop signal of {held} waits until the apps have ended")
 }
 
 /// Every app runs or finished, and at least one runs.

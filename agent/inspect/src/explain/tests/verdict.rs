@@ -5,7 +5,7 @@ use usher_core::decision::timeline::Detail;
 
 use super::{
     Scenario, healthy,
-    pods::{app, istio, job, native, proxy},
+    pods::{app, istio, job, native, proxy, time},
 };
 
 /// A Job's pod with an init container before its app.
@@ -168,5 +168,31 @@ fn pod_whose_sidecar_lingers() {
         (deleted, true, "the pod is being deleted"),
         (held, true, "the pod is being deleted; the stop signal of istio-proxy waits until the apps have ended"),
         (released, true, "the pod is being deleted"),
+    ]);
+}
+
+#[test]
+fn pod_whose_deletion_hangs() {
+    let deleted = |ago: u64| {
+        let mut scenario = healthy();
+        scenario.pod["metadata"]["deletionTimestamp"] = json!(time(ago));
+        scenario.pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        scenario
+    };
+    let held = {
+        let mut scenario = deleted(300).decided(330, Detail::LingerHeld, "");
+        let entries = scenario.seen.timeline.iter_mut().flatten();
+        entries.for_each(|entry| entry.container = Some("istio-proxy".to_owned()));
+        scenario
+    };
+    let ended = deleted(60)
+        .ended("app", 60, 30, 0)
+        .ended("istio-proxy", 59, 29, 0);
+    #[rustfmt::skip]
+    stands(&[
+        (deleted(59), true, "the pod is being deleted"),
+        (deleted(60), false, "the pod should have ended 1 min 0 s ago; still running: app, istio-proxy"),
+        (held, false, "the pod should have ended 5 min 0 s ago; still running: app, istio-proxy; the stop signal of istio-proxy waits until the apps have ended"),
+        (ended, false, "the pod should have ended 1 min 0 s ago"),
     ]);
 }
