@@ -151,6 +151,12 @@ impl<'pod> Case<'pod> {
         })
     }
 
+    /// Whether the last hold reached its deadline, and its ports are not known to have listeners now. The kubelet reports a
+    /// sidecar without a readiness probe as ready, so its status does not show this.
+    pub(super) fn reached_deadline(&self) -> bool {
+        self.released_at_deadline() && self.held_ports_listen() != Some(true)
+    }
+
     pub(super) fn processes(&self, container: &str) -> impl Iterator<Item = &'pod Process> {
         let processes = self.seen.processes.iter().flatten();
         processes.filter(move |process| process.container == container)

@@ -19,6 +19,7 @@ use strum::{IntoStaticStr, VariantArray};
 use usher_core::decision::timeline::Entry;
 
 use self::end::{deletion, exit_code, quit_endpoint, shell, stays, unknown_helper};
+use self::sidecar_state::RECENT_MS;
 use super::{Case, date::clock};
 
 /// The source of evidence about data that the node does not have.
@@ -187,6 +188,14 @@ impl Finding {
         self.how = how.into();
         self
     }
+}
+
+/// Whether every app runs, is ready, and has done so for a while: a problem of its start has no effect any more.
+fn has_started_well(case: &Case<'_>) -> bool {
+    let is_old = |at: u64| case.seen.now_ms.saturating_sub(at) > RECENT_MS;
+    let mut apps = case.apps().peekable();
+    let any = apps.peek().is_some();
+    any && apps.all(|app| app.runs() && app.status.ready && app.started_ms().is_some_and(is_old))
 }
 
 /// The start of a text of the pod's author, which may be long.

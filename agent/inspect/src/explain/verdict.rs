@@ -131,7 +131,7 @@ fn running(case: &Case<'_>) -> (bool, String) {
         })
         .collect();
     let apps = apps.join(", ");
-    if reached_deadline(case) {
+    if case.reached_deadline() {
         let says = format!(
             "{apps}; its sidecar was not ready at the hold deadline, so its connections may be refused \
              (usher request probes the sidecar, usher conns lists its listeners)"
@@ -189,12 +189,6 @@ fn sidecar_state(sidecar: &Container) -> String {
         }
         State::Ended(end) => format!("sidecar {name} ended with exit code {}", end.code),
     }
-}
-
-/// Whether the last hold reached its deadline, and its ports are not known to have listeners now. The kubelet reports a
-/// sidecar without a readiness probe as ready, so its status does not show this.
-fn reached_deadline(case: &Case<'_>) -> bool {
-    case.released_at_deadline() && case.held_ports_listen() != Some(true)
 }
 
 /// Whether a waiting container should have started: the pod was accepted long ago, and no init container runs.

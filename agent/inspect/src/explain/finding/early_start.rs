@@ -10,7 +10,7 @@ use usher_core::{
     settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
-use super::{Finding, Id, end::exit_code::OUT_OF_MEMORY, own_hold};
+use super::{Finding, Id, Severity, end::exit_code::OUT_OF_MEMORY, has_started_well, own_hold};
 use crate::explain::{
     Case,
     case::sentence,
@@ -43,7 +43,11 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         (None, None, Some((refused, connections))) => by_count(case, refused, connections),
         (None, None, None) => return None,
     };
-    Some(finding.because_of(refused.map(|(entry, _)| entry)))
+    let mut finding = finding.because_of(refused.map(|(entry, _)| entry));
+    if has_started_well(case) && !case.reached_deadline() {
+        finding.severity = Severity::Hint;
+    }
+    Some(finding)
 }
 
 /// Whether a hold released connections that then found no listener.

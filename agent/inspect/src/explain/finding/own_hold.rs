@@ -10,7 +10,7 @@ use usher_core::{
     settings::annotation,
 };
 
-use super::{Finding, Id, Severity, short};
+use super::{Finding, Id, Severity, has_started_well, short};
 use crate::explain::{Case, case::SUCCEEDED, facts::Container};
 
 const CONFIG: &str = "proxy.istio.io/config";
@@ -110,11 +110,11 @@ fn held<'pod>(case: &Case<'pod>) -> Option<&'pod Entry> {
     })
 }
 
-/// Nothing is wrong where usher holds the app until its proxy is ready, or the app has done its work.
+/// Nothing is wrong where usher holds the app until its proxy is ready, or the app does or has done its work.
 fn severity(case: &Case<'_>, held: Option<&Entry>) -> Severity {
     let failed = case.newest(|detail| matches!(detail, Detail::HoldFailed));
     let holds = held.is_some() && failed.is_none() && !case.released_at_deadline();
-    if holds || case.facts.phase == SUCCEEDED {
+    if holds || case.facts.phase == SUCCEEDED || has_started_well(case) {
         return Severity::Hint;
     }
     Severity::Error

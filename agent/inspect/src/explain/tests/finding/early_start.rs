@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 use usher_core::{
+    hold::Opened,
     pod::list,
     settings::{config::Config, overrides::NamespaceValues},
 };
 
 use super::{
     Finding, Id, Mode, Scenario, Severity, healthy,
-    pods::{app, istio, job, proxy, would_hold},
+    pods::{app, istio, job, proxy, released, would_hold},
 };
 use crate::explain::{Case, Facts, explain};
 
@@ -83,6 +84,27 @@ fn run_without_memory_has_another_cause() {
     let state = &mut scenario.pod["status"]["containerStatuses"][1]["state"];
     state["terminated"]["reason"] = json!("OOMKilled");
     assert_eq!(early(&scenario), None);
+}
+
+#[test]
+fn early_start_is_a_hint_once_the_app_works() {
+    let scenario = |since: u64| {
+        let pair = pair(&[app(json!({})), istio(json!({}))]).policy("Always");
+        let pair = pair.ended("app", 3700, 3695, 1).restarted("app", since);
+        pair.running("istio-proxy", 3699)
+    };
+    let severity = |scenario: &Scenario| early(scenario).unwrap().severity;
+    let (error, hint) = (Severity::Error, Severity::Hint);
+    assert_eq!(severity(&scenario(600)), error);
+    assert_eq!(severity(&scenario(601)), hint);
+    assert!(scenario(601).explain().verdict.healthy);
+    assert_eq!(severity(&scenario(601).unready("app")), error);
+    let counted = |scenario: Scenario| scenario.decided(3690, would_hold(2), "a reason");
+    assert_eq!(severity(&counted(scenario(600))), error);
+    assert_eq!(severity(&counted(scenario(601))), hint);
+    let late = scenario(3600).decided(3600, released(Opened::Deadline, 1), "a reason");
+    assert_eq!(severity(&late), Severity::Warning);
+    assert_eq!(severity(&late.listening(&[15001, 15006])), hint);
 }
 
 #[test]

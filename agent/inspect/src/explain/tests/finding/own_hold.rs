@@ -97,11 +97,14 @@ fn lost_hold_is_a_hint_where_usher_holds_or_the_pod_succeeded() {
         ("held until ready", ended(armed(&hook), Opened::Ready), hint),
         ("held by the agent before", hook.clone().decided(55, adopted, "held"), hint),
         ("held until the deadline", ended(armed(&hook), Opened::Deadline), error),
-        ("succeeded", hook.reason("Succeeded", ""), hint),
+        ("succeeded", hook.clone().reason("Succeeded", ""), hint),
         ("not held, order", order.clone(), error),
         ("held until ready, order", ended(armed(&order), Opened::Ready), hint),
         ("held until the deadline, order", ended(armed(&order), Opened::Deadline), error),
         ("hold failed, order", failed, error),
+        ("not held, and works", hook.clone().running("app", 601), hint),
+        ("not held, and works since just now", hook.clone().running("app", 600), error),
+        ("not held, and not ready", hook.running("app", 601).unready("app"), error),
         ("succeeded, order", order.reason("Succeeded", ""), hint),
     ];
     for (what, scenario, severity) in table {
