@@ -111,6 +111,8 @@ impl<'node> Host<'node> {
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let agent = Agent::start_with_api(self.node, server, &flags);
         eventually("the plugin's entry", || self.has_entry());
+        // The entry may be that of an earlier agent.
+        agent.wait_metric("usher_cni_installed", "", |installed| installed > 0.5);
         agent
     }
 
