@@ -212,7 +212,10 @@ impl NodeLoop {
         // overdue in the next step.
         let now = self.now();
         let late = self.late_since(now);
-        let missed_exits = late.map_or_else(Vec::new, |_late| self.discovery.dead());
+        let missed_exits = match late.is_some() || self.overdue.is_pending() {
+            true => self.discovery.dead(),
+            false => Vec::new(),
+        };
         let events = missed_exits
             .into_iter()
             .map(|key| Event::container(key, ContainerChange::Exited))
@@ -225,7 +228,7 @@ impl NodeLoop {
                 answer = self.act(action).or(answer);
             }
         }
-        if !self.overdue.postpones(late.is_some()) {
+        if !self.overdue.postpone(late.is_some()) {
             for action in self.engine.run_timers(now) {
                 self.act(action);
             }

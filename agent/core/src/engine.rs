@@ -190,6 +190,11 @@ impl Engine {
         actions
     }
 
+    /// The time of the last event.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// The earliest time at which [`Event::Timer`] is due, unless another event changes it before; None while nothing
     /// is due.
     pub fn next_wake(&self) -> Option<Timestamp> {

@@ -1,10 +1,10 @@
 //! The decisions of usher, without IO, clocks, threads or locks.
 //!
 //! Everything that happens on the node arrives as an [`Event`], everything that usher does leaves as an [`Action`], and
-//! [`Engine::step`] is the only connection between them:
+//! [`Engine::apply`] is the only connection between them, with the timers that [`Engine::run_timers`] runs:
 //!
 //! ```text
-//! kernel, kubelet, API server ─► Event ─► Engine::step(now, event) ─► Action ─► edges
+//! kernel, kubelet, API server ─► Event ─► Engine::apply(now, event) ─► Action ─► edges
 //! ```
 //!
 //! The same sequence of events gives the same actions, so every rule can be

@@ -106,12 +106,12 @@ impl NodeLoop {
         self.steps(event);
     }
 
-    /// Passes the result of an action to the engine at once. The current step runs the timers after its last event.
+    /// Passes the result of an action to the engine at once, with the time of the current step: that step has run, or will
+    /// run, the timers that are due by then.
     pub(super) fn follow_up(&mut self, events: impl IntoIterator<Item = Event>) {
         for event in events {
-            let now = self.now();
             self.note(&event);
-            for action in self.engine.apply(now, event) {
+            for action in self.engine.apply(self.engine.now(), event) {
                 self.act(action);
             }
         }

@@ -10,20 +10,26 @@ use super::NodeLoop;
 const LATE: Duration = Duration::from_millis(10);
 /// The moment before a timer.
 const BEFORE: Duration = Duration::from_nanos(1);
-/// How many batches of events pass before overdue timers. A flood of events does not stop them.
-const BATCHES: u8 = 64;
+/// How many batches of events pass before overdue timers: those of the pods of a node. A flood of events does not stop the
+/// timers.
+const BATCHES: u16 = 512;
 
 /// Postpones overdue timers: replies that arrived in time, and are still to be received, may stop them.
 #[derive(Debug, Default)]
 pub(super) struct Overdue {
     /// Batches of events since the timers were due.
-    batches: u8,
+    batches: u16,
 }
 
 impl Overdue {
-    /// Whether the timers do not run after this batch of events. `is_late`: whether one of them is overdue.
-    pub(super) fn postpones(&mut self, is_late: bool) -> bool {
-        let postpones = (is_late || self.batches > 0) && self.batches < BATCHES;
+    /// Whether postponed timers have to run.
+    pub(super) fn is_pending(&self) -> bool {
+        self.batches > 0
+    }
+
+    /// Counts a batch of events. Returns whether the timers do not run after it. `is_late`: whether one of them is overdue.
+    pub(super) fn postpone(&mut self, is_late: bool) -> bool {
+        let postpones = (is_late || self.is_pending()) && self.batches < BATCHES;
         self.batches = match postpones {
             true => self.batches + 1,
             false => 0,
@@ -35,7 +41,7 @@ impl Overdue {
 impl NodeLoop {
     /// When [`Self::wake`] is due unless an event arrives before.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        if self.overdue.batches > 0 {
+        if self.overdue.is_pending() {
             return Some(Instant::now());
         }
         let timer = self.engine.next_wake();
@@ -46,8 +52,7 @@ impl NodeLoop {
     /// Runs the timers: no other event is ready.
     pub(super) fn wake(&mut self) {
         // After a stop of the agent timers fire before the runtime polls the sockets: epoll_wait(2) returns EINTR.
-        let is_first = self.overdue.batches == 0;
-        if !is_first {
+        if self.overdue.is_pending() {
             self.overdue.batches = BATCHES;
         }
         self.step(Event::Timer);
@@ -76,11 +81,11 @@ mod tests {
     #[test]
     fn overdue_timers_are_postponed_until_the_limit() {
         let mut overdue = Overdue::default();
-        assert!(!overdue.postpones(false));
+        assert!(!overdue.postpone(false));
         for _ in 0..2 {
-            assert!(overdue.postpones(true));
+            assert!(overdue.postpone(true));
             // The first of these events has moved the engine's time past the timer.
-            let further = (0..u8::MAX).take_while(|_| overdue.postpones(false));
+            let further = (0..u16::MAX).take_while(|_| overdue.postpone(false));
             assert_eq!(further.count(), usize::from(BATCHES) - 1);
         }
     }

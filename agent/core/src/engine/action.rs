@@ -1,4 +1,4 @@
-//! What usher does: the output of [`crate::Engine::step`].
+//! What usher does: the output of [`crate::Engine::apply`].
 //!
 //! Every action is idempotent: a sidecar that receives two requests exits once.
 

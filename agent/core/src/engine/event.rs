@@ -1,4 +1,4 @@
-//! What happens: the input of [`crate::Engine::step`].
+//! What happens: the input of [`crate::Engine::apply`].
 
 use std::sync::Arc;
 
