@@ -24,7 +24,7 @@ use usher_core::{
     worker::{
         Trouble,
         message::{Job, JobId, LONGEST_MESSAGE, Order, Reply},
-        quarantine::Quarantine,
+        quarantine::{EXTENSIONS, Quarantine},
     },
 };
 use usher_sys::process::child::{ChildProcess, Launch};
@@ -43,10 +43,11 @@ const PROBES_OF_POD: usize = 8;
 /// Jobs of one namespace that wait for a reply, so that one pod leaves room for the others: more than a pod has
 /// probes. Further ones fail.
 const MAX_JOBS_OF_POD: usize = 192;
-/// How late a reply of the worker may be. The worker reports a stuck job before.
+/// How late a reply of the worker may be.
 const LATE: Duration = Duration::from_secs(2);
-/// The least delay of a starved worker: it waited this long for a processor since the last overdue reply.
+/// A worker that waited this long for a processor since the last overdue reply was starved, if that reply was recent.
 const STARVED: Duration = Duration::from_secs(1);
+const RECENT: Duration = Duration::from_secs(60);
 
 /// A message of the worker, or its end.
 #[derive(Debug)]
@@ -65,8 +66,8 @@ pub(crate) struct Worker {
     /// The start of the agent's timestamps.
     started: Instant,
     running: Option<ChildProcess>,
-    /// How long the running worker had waited for a processor when a reply was overdue.
-    run_delay: Duration,
+    /// When a reply was last overdue, or the worker was started, and how long the worker had waited for a processor then.
+    run_delay: (Instant, Duration),
     backoff: Backoff,
     last_id: u64,
     jobs: PendingJobs,
@@ -86,7 +87,7 @@ impl Worker {
             reporter,
             started,
             running: None,
-            run_delay: Duration::ZERO,
+            run_delay: (started, Duration::ZERO),
             backoff: Backoff::default(),
             last_id: 0,
             jobs: PendingJobs::default(),
@@ -136,7 +137,9 @@ impl Worker {
         // for in each pod, also in those that end meanwhile, so a look has its limit.
         let may_wait = self.running.is_none()
             && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
-        let limit = job.limit().map(|limit| limit * 2 + LATE);
+        // The worker reports a stuck job before: after the wait for a permit, and the limit with its extensions.
+        let limits = 2 + u32::from(EXTENSIONS);
+        let limit = job.limit().map(|limit| limit * limits + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,
             Err(error) => return self.fail(&purpose, &chain(&error)),
@@ -248,7 +251,7 @@ impl Worker {
             Ok(running) => {
                 tracing::info!(pid = running.pid(), "started the worker process");
                 self.running = Some(running);
-                self.run_delay = Duration::ZERO;
+                self.run_delay = (Instant::now(), Duration::ZERO);
                 self.reporter.metrics.worker_up.set(1);
                 // It receives these jobs only now: one that is overdue at once would end each new worker.
                 self.jobs.restart(Instant::now());
@@ -283,10 +286,12 @@ impl Worker {
     /// long, and begin anew.
     fn reply_overdue(&mut self) {
         let Some(running) = &self.running else { return };
-        let delay = running.run_delay();
-        let before = mem::replace(&mut self.run_delay, delay);
-        let waits = running.is_runnable() || delay.saturating_sub(before) >= STARVED;
-        if waits && self.jobs.extend(Instant::now()) {
+        let (now, delay) = (Instant::now(), running.run_delay());
+        let (since, before) = mem::replace(&mut self.run_delay, (now, delay));
+        // Every worker has waited that long after some hours.
+        let is_recent = now - since <= RECENT;
+        let was_starved = is_recent && delay.saturating_sub(before) >= STARVED;
+        if (running.is_runnable() || was_starved) && self.jobs.extend(now) {
             tracing::debug!("the worker process waits for a processor; its jobs take longer");
             return;
         }

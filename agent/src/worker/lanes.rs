@@ -13,7 +13,7 @@ use std::{
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::{JoinHandle, block_in_place},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use usher_core::{
     base::id::NetnsId,
@@ -53,6 +53,7 @@ pub(super) struct Lane {
 /// The thread of a job, and the thread's processor time at the start of the job.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
+    at: Instant,
     thread: Thread,
     cpu_time: Duration,
 }
@@ -177,8 +178,11 @@ impl Lanes {
 impl Sample {
     fn current() -> Self {
         let thread = Thread::current();
-        let cpu_time = thread.cpu_time().unwrap_or_default();
-        Self { thread, cpu_time }
+        Self {
+            at: Instant::now(),
+            thread,
+            cpu_time: thread.cpu_time().unwrap_or_default(),
+        }
     }
 }
 
@@ -202,7 +206,9 @@ impl<T> StartedJob<T> {
 
     /// What the thread has done since the last check.
     fn lateness(&mut self) -> Lateness {
-        let thread = self.start.get().map(|start| {
+        let start = self.start.get();
+        let due = start.filter(|start| start.at.elapsed() >= self.limit);
+        let thread = due.map(|start| {
             let cpu_time = start.thread.cpu_time().unwrap_or_default();
             let cpu_time = cpu_time.saturating_sub(start.cpu_time);
             let since = cpu_time.saturating_sub(self.seen);

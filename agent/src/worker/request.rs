@@ -21,7 +21,6 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
     runtime::{Builder, Runtime},
-    time::{Instant, timeout_at},
 };
 use usher_client::{crash_point, error_chain::chain};
 use usher_core::{
@@ -29,7 +28,7 @@ use usher_core::{
     plan::version_query::{VersionRequest, reply::version_text},
     quit::outcome::Outcome,
     recipe::step::{Header, Method, Request, Signal},
-    worker::{message::QUERY, quarantine::EXTENSIONS},
+    worker::message::QUERY,
 };
 use usher_sys::{
     net::netns::Netns,
@@ -44,9 +43,6 @@ use crate::quit;
 const BODY_BYTES: usize = 256 * 1024;
 /// The bodies of all pods that are read at the same time. Beyond this a version stays unknown until the next query.
 const BODIES_BYTES: usize = 8 * 1024 * 1024;
-
-/// A thread notices its time limit earlier than this, unless it waits for a processor.
-const NOTICED_LATE: Duration = Duration::from_millis(100);
 
 static BODIES: AtomicUsize = AtomicUsize::new(0);
 
@@ -231,23 +227,9 @@ impl Drop for Body {
 
 /// Runs a future on this thread; None at the time limit.
 fn block_on<T>(limit: Duration, future: impl Future<Output = T>) -> Result<Option<T>, String> {
-    with_runtime(|runtime| runtime.block_on(in_time(limit, future)))
-}
-
-/// The output of a future; None at the time limit. A thread that notices the limit late has waited for a processor: the
-/// request may not be sent, or its response not be read. It has the limit again, up to [`EXTENSIONS`] times.
-async fn in_time<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    tokio::pin!(future);
-    for _ in 0..=EXTENSIONS {
-        let due = Instant::now() + limit;
-        if let Ok(done) = timeout_at(due, &mut future).await {
-            return Some(done);
-        }
-        if due.elapsed() < NOTICED_LATE {
-            return None;
-        }
-    }
-    None
+    with_runtime(|runtime| {
+        runtime.block_on(async { tokio::time::timeout(limit, future).await.ok() })
+    })
 }
 
 /// Creates a runtime before the first request, which an exit waits for.

@@ -14,9 +14,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// More namespaces than a node has pods. The entry that ends first is dropped first.
 const MAX_ENTRIES: usize = 1024;
 
-/// How often a job may have its limit again because it waits for a processor. A processor may be away for several limits
-/// on a busy node. The agent gives a job its own, longer limit again as often.
-pub const EXTENSIONS: u8 = 5;
+/// How often a job may have its limit again because it waits for a processor.
+pub const EXTENSIONS: u8 = 2;
 
 /// A job is stuck if its thread computed for at least this part of its limit: one half.
 const STUCK_PART: u32 = 2;
@@ -48,7 +47,7 @@ pub struct LateThread {
 }
 
 impl Lateness {
-    /// `thread` is None for a job that has not begun.
+    /// `thread` is None for a job that has not begun, or has not had its limit since then.
     pub fn of(thread: Option<LateThread>, limit: Duration) -> Self {
         let Some(LateThread { state, cpu_time }) = thread else {
             return Self::Starved;

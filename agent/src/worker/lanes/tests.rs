@@ -187,13 +187,43 @@ async fn a_job_that_waits_for_a_processor_has_its_limit_again() {
     assert!(replies.try_recv().is_err());
 }
 
+/// The thread waits for a sidecar.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_began_late_has_its_limit_from_then_on() {
+    let (lanes, _replies) = lanes();
+    let (report, started_thread) = std::sync::mpsc::channel();
+    let (_end, wait) = std::sync::mpsc::channel::<()>();
+    thread::spawn(move || {
+        report.send(Thread::current()).unwrap();
+        wait.recv().ok();
+    });
+    let parked = started_thread.recv().unwrap();
+    while parked.state() != Some('S') {
+        thread::yield_now();
+    }
+    let margin = Duration::from_millis(1);
+    let begin = Instant::now();
+    for (at, expected) in [
+        (begin + PATIENCE + MARGIN - margin, Ok(Some(7))),
+        (begin, Err(Lateness::Waits)),
+    ] {
+        let sample = Sample {
+            at,
+            thread: parked,
+            cpu_time: Duration::ZERO,
+        };
+        let mut job = started(&lanes, PATIENCE * 2, Some(sample));
+        assert_eq!(job.in_time().await, expected);
+    }
+}
+
 /// Those that wait for a stuck pod.
 #[tokio::test(start_paused = true)]
 async fn a_job_without_a_permit_does_not_have_its_limit_again() {
     let (lanes, _replies) = lanes();
     let lane = lanes.lane(netns(1));
     let _stuck = lane.permits(Kind::Change).try_acquire_owned().unwrap();
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     assert_eq!(lanes.run(&lane, Kind::Change, LIMIT, || 7).await, None);
     assert!(begin.elapsed() < LIMIT * 2);
 }

@@ -46,18 +46,19 @@ pub(super) fn is_runnable(pid: u32) -> bool {
     threads.any(|thread| state(&thread.path()) == Some('R'))
 }
 
-/// How long the present threads of a process have waited for a processor since their start, without the current wait:
-/// the second field of [schedstat](https://docs.kernel.org/scheduler/sched-stats.html). Zero without
-/// `CONFIG_SCHED_INFO`.
+/// How long the present threads of a process have waited for a processor since their start, without the current wait.
+/// Zero without `CONFIG_SCHED_INFO`.
 pub(super) fn run_delay(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten().flatten();
-    let delay = |thread: fs::DirEntry| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        let nanoseconds = text.split(' ').nth(1)?.parse().ok()?;
-        Some(Duration::from_nanos(nanoseconds))
-    };
-    threads.filter_map(delay).sum()
+    threads.filter_map(|thread| delay_of(&thread.path())).sum()
+}
+
+/// The second field of [schedstat](https://docs.kernel.org/scheduler/sched-stats.html).
+fn delay_of(thread: &Path) -> Option<Duration> {
+    let text = fs::read_to_string(thread.join("schedstat")).ok()?;
+    let nanoseconds = text.split(' ').nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 fn state(thread: &Path) -> Option<char> {
