@@ -31,8 +31,7 @@ use crate::telemetry::health::Health;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay before the requests are sent again after a rejection.
 const CONFIRMATION: Duration = Duration::from_secs(1);
-/// Delay before the agent tries again to read its DaemonSet, shorter by a random part of up to a half. With a wrong name,
-/// every agent of the cluster repeats this.
+/// Delay before the agent tries again to read its DaemonSet, shorter by a random part of up to a half.
 const RETRY: Duration = Duration::from_mins(5);
 
 const UNAUTHORIZED: u16 = 401;
@@ -78,10 +77,13 @@ enum Finding {
 }
 
 impl OwnDaemonSet {
-    /// Ends when the agent has read its DaemonSet.
+    /// Ends when the agent has read its DaemonSet, or there is none of this name.
     pub(crate) async fn confirm(&self) {
         while let Err(error) = self.read().await {
             tracing::debug!(name = self.name, error = %chain(&error), "could not read the agent's DaemonSet");
+            if error.status() == Some(NOT_FOUND) {
+                return;
+            }
             tokio::time::sleep(RETRY - jitter::up_to(RETRY / 2)).await;
         }
     }
