@@ -362,8 +362,12 @@ mod tests {
                 "start::holder_process::tests::holder_that_runs_has_more_time_until_it_is_ready",
             );
             holder.require();
-            tokio::time::sleep(Duration::from_millis(200)).await;
             let running = holder.running.as_mut().unwrap();
+            let mut in_a_row = 0;
+            while in_a_row < 50 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                in_a_row = (in_a_row + 1) * u32::from(running.child.is_runnable());
+            }
             running.reply_due = Some(Instant::now());
             let soon = timeout(Duration::from_millis(100), holder.next());
             assert!(soon.await.is_err());

@@ -69,7 +69,7 @@ impl Installer {
             self.moves.is_end_reported = true;
             tracing::info!(
                 file,
-                "another plugin follows the CNI plugin again after each move; the order stays"
+                "another plugin still follows the CNI plugin after several attempts to move its entry to the end; it stays where it is"
             );
         }
     }
