@@ -212,7 +212,7 @@ impl NodeLoop {
         // overdue in the next step.
         let now = self.now();
         let late = self.late_since(now);
-        let missed_exits = match late.is_some() || self.overdue.is_pending() {
+        let missed_exits = match late.is_some() || self.overdue.is_over() {
             true => self.discovery.dead(),
             false => Vec::new(),
         };

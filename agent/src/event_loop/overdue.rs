@@ -23,13 +23,18 @@ pub(super) struct Overdue {
 
 impl Overdue {
     /// Whether postponed timers have to run.
-    pub(super) fn is_pending(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.batches > 0
+    }
+
+    /// Whether postponed timers run after the next batch of events.
+    pub(super) fn is_over(&self) -> bool {
+        self.batches == BATCHES
     }
 
     /// Counts a batch of events. Returns whether the timers do not run after it. `is_late`: whether one of them is overdue.
     pub(super) fn postpone(&mut self, is_late: bool) -> bool {
-        let postpones = (is_late || self.is_pending()) && self.batches < BATCHES;
+        let postpones = (is_late || self.is_pending()) && !self.is_over();
         self.batches = match postpones {
             true => self.batches + 1,
             false => 0,
