@@ -15,9 +15,10 @@
 //! the old one. A symbolic link is replaced by a file; its target stays unchanged.
 //!
 //! The agent writes nothing while the entry is correct. If another tool keeps removing the entry, the agent restores it
-//! with increasing delays ([`Backoff`]). If another plugin keeps following it, the order stays ([`order`]). Another process may still be writing an invalid file, so the agent waits for
-//! [`SETTLING`] before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and
-//! the parents of missing ones.
+//! with increasing delays ([`Backoff`]). If another tool keeps appending its own plugin, the agent leaves the order of the
+//! plugins as it is ([`order`]). Another process may still be writing an invalid file, so the agent waits for [`SETTLING`]
+//! before it uses the next file, as CRI-O does. The agent does not poll: it watches the directories, and the parents of
+//! missing ones.
 //!
 //! The plugin stays installed after the agent's end, unless the agent's DaemonSet was deleted
 //! ([`crate::install::leave`]). Without an agent the plugin accepts every pod at once.
