@@ -178,7 +178,8 @@ fn line(line: &str, clean: &mut String) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Nothing,
-    /// The previous word is a quoted secret name; after a colon the next one is its value.
+    /// The previous word is a secret name in quotes or before a blank; after a colon or an equals sign the next one is its
+    /// value.
     Named,
     /// The value of a secret name after an equals sign.
     Value,
@@ -209,13 +210,14 @@ impl Expected {
         let is_between = end.trim().is_empty() || is_quote;
         match (self, end) {
             (Self::Named, ":") if text.is_empty() => Self::Member,
+            (Self::Named, "=") if text.is_empty() => Self::Value,
             (Self::Nothing | Self::Scheme, _) if text.is_empty() => Self::Nothing,
             (_, _) if text.is_empty() && is_between => self,
             (_, " ") if text.starts_with('-') && is_secret_name(text) => Self::Argument,
             (_, "=") if is_secret_name(text) => Self::Value,
             (_, ":") if is_header(text) => Self::Rest,
             (_, ":") if place.is_quoted() && is_secret_name(text) => Self::Header,
-            (_, _) if is_quote && is_secret_name(text) => Self::Named,
+            (_, _) if is_between && is_secret_name(text) => Self::Named,
             _ => Self::Nothing,
         }
     }

@@ -68,6 +68,11 @@ fn secrets_are_redacted() {
         ),
         (r#"{"token": "abc"}"#, r#"{"token": "[redacted]"}"#),
         ("token= abc", "token= [redacted]"),
+        ("token = abc", "token = [redacted]"),
+        (
+            "db_password  =  \"a b\"\nuser = me",
+            "db_password  =  \"[redacted]\"\nuser = me",
+        ),
         (
             "proxyMetadata:\n  DB_PASSWORD: \"hunter 2\"\n  - token: a: b\nport: 1",
             "proxyMetadata:\n  DB_PASSWORD: [redacted]\n  - token: [redacted]\nport: 1",
