@@ -264,9 +264,12 @@ pub enum WaitReason {
     #[error("app container {container} restarts, because a rule restarts the whole pod")]
     WholePodRestarts { container: String },
     #[error(
-        "container {container} ended, and the kubelet has not reported whether it restarts it after a failed probe"
+        "container {container} ended, and the kubelet has not reported whether it restarts it after {cause}"
     )]
-    ProbeMayHaveFailed { container: String },
+    KubeletMayRestart {
+        container: String,
+        cause: KubeletRestart,
+    },
     /// usher did not observe a run of the container.
     #[error(
         "the kernel did not show container {container}, and the kubelet has not reported its status yet"
@@ -274,6 +277,15 @@ pub enum WaitReason {
     StatusUnknown { container: String },
     #[error("{} requests a wait of {}", annotation::QUIT_DELAY, duration::setting(*.delay))]
     QuitDelay { delay: Duration },
+}
+
+/// What the kubelet restarts a container for whatever its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+pub enum KubeletRestart {
+    #[strum(to_string = "a failed probe")]
+    FailedProbe,
+    #[strum(to_string = "a resize")]
+    Resize,
 }
 
 /// How the container restarts, as the end of a sentence.

@@ -335,7 +335,10 @@ impl Engine {
             }
             // While a fact is unknown, no termination begins and none is revoked: the kubelet's reply decides.
             Progress::AskKubelet(why) => {
-                if matches!(why, WaitReason::ProbeMayHaveFailed { .. }) {
+                if matches!(
+                    why,
+                    WaitReason::KubeletMayRestart { .. } | WaitReason::CodeUnknown { .. }
+                ) {
                     // The status comes, though late where the API server is away.
                     tracked.unhelpful_answers = tracked.unhelpful_answers.min(LAST_BACKOFF);
                 }

@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 
 use crate::{
     base::{id::ContainerId, time::Timestamp},
-    decision::WaitReason,
+    decision::{KubeletRestart, WaitReason},
     plan::Plan,
     pod::{
         exit_status::ExitStatus,
@@ -170,20 +170,31 @@ pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &
     (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }
 
-/// Whether the kubelet may have ended a run for a failed probe. It then restarts the container whatever its exit code, unless
-/// the policy is Never
+/// What the kubelet may have ended a run for, to restart the container whatever its exit code: a failed probe, unless the
+/// policy is Never, or a resize
 /// ([computePodActions](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/kuberuntime/kuberuntime_manager.go)).
-/// It does both in one step and reports no status between them.
-fn may_have_failed_a_probe(spec: &Pod, container: &Container, id: &ContainerId) -> bool {
+/// It ends and restarts it in one step and reports no status between them.
+fn restart_by_kubelet(
+    spec: &Pod,
+    container: &Container,
+    id: &ContainerId,
+) -> Option<KubeletRestart> {
     let is_over = |status: &Status| {
         status.id.as_ref() == Some(id) && matches!(status.state, Reported::Terminated(_))
     };
+    if container.status.as_ref().is_some_and(is_over) {
+        return None;
+    }
     let policies = [spec.restart_policy, spec.policy_of(container)];
-    !container.probes.is_empty()
-        && policies
-            .iter()
-            .any(|policy| *policy != RestartPolicy::Never)
-        && !container.status.as_ref().is_some_and(is_over)
+    let is_never = policies
+        .iter()
+        .all(|policy| *policy == RestartPolicy::Never);
+    if !container.probes.is_empty() && !is_never {
+        return Some(KubeletRestart::FailedProbe);
+    }
+    container
+        .restarts_on_resize
+        .then_some(KubeletRestart::Resize)
 }
 
 /// The exit code of a run, from the kernel or else from the kubelet.
@@ -277,11 +288,13 @@ fn app(
                 Progress::AskKubelet(WaitReason::StatusUnknown { container: name() })
             }
             RunState::Exited { at, .. } => {
-                match judge(code_of(container, id, run), Some(at), Some(run.order)) {
-                    Progress::Finished { .. } if may_have_failed_a_probe(spec, container, id) => {
-                        Progress::AskKubelet(WaitReason::ProbeMayHaveFailed { container: name() })
+                let progress = judge(code_of(container, id, run), Some(at), Some(run.order));
+                match restart_by_kubelet(spec, container, id) {
+                    Some(cause) if matches!(progress, Progress::Finished { .. }) => {
+                        let container = name();
+                        Progress::AskKubelet(WaitReason::KubeletMayRestart { container, cause })
                     }
-                    progress => progress,
+                    _ => progress,
                 }
             }
         };

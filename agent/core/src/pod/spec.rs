@@ -75,6 +75,9 @@ pub struct Container {
     pub restart_rules: Vec<RestartRule>,
     /// The probes for which the kubelet may kill it.
     pub probes: Vec<KubeletProbe>,
+    /// The kubelet may restart it for a change of its resources
+    /// ([KEP-1287](https://github.com/kubernetes/enhancements/issues/1287)).
+    pub restarts_on_resize: bool,
     /// The kubelet runs its `preStop` hook before the stop signal.
     pub has_pre_stop: bool,
     /// What the API server last reported to the kubelet. It is as old as the kubelet's watch, so it counts only where

@@ -18,6 +18,9 @@ use crate::{
 /// ([KEP-5532](https://github.com/kubernetes/enhancements/issues/5532)).
 const RESTART_ALL: &str = "RestartAllContainers";
 
+/// The policy of a resource whose change restarts the container.
+const RESTART_CONTAINER: &str = "RestartContainer";
+
 /// Ids in the range of the API, which is larger than that of the kernel.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +48,15 @@ pub(super) struct RawContainer<'list> {
     restart_policy_rules: Option<Vec<RawRule>>,
     liveness_probe: Option<RawProbe>,
     startup_probe: Option<RawProbe>,
+    resize_policy: Option<Vec<RawResizePolicy>>,
     lifecycle: Option<RawLifecycle>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawResizePolicy {
+    #[serde(default)]
+    restart_policy: String,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +136,7 @@ impl RawContainer<'_> {
         let image_id = status.as_ref().filter(|_| unversioned);
         let image_id = image_id.map(|status| status.image_id.clone());
         let startup = self.startup_probe.map(|raw| raw.of(ProbeKind::Startup));
+        let resize_policies = self.resize_policy.unwrap_or_default();
         let liveness = self.liveness_probe.map(|raw| raw.of(ProbeKind::Liveness));
         Ok(Container {
             name: self.name,
@@ -161,6 +173,9 @@ impl RawContainer<'_> {
                 })
                 .collect(),
             probes: startup.into_iter().chain(liveness).collect(),
+            restarts_on_resize: resize_policies
+                .iter()
+                .any(|policy| policy.restart_policy == RESTART_CONTAINER),
             has_pre_stop: self
                 .lifecycle
                 .is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),

@@ -55,6 +55,23 @@ fn pre_stop_hooks() {
 }
 
 #[test]
+fn resize_policies() {
+    let cpu = r#"{"resourceName":"cpu","restartPolicy":"NotRequired"}"#;
+    let memory = r#"{"resourceName":"memory","restartPolicy":"RestartContainer"}"#;
+    for (policies, expected) in [
+        (format!("[{cpu},{memory}]"), true),
+        (format!("[{cpu}]"), false),
+        ("null".to_owned(), false),
+    ] {
+        let pod = one(&format!(
+            r#"{{"metadata":{{"namespace":"shop","name":"a","uid":"{UID}"}},
+                "spec":{{"containers":[{{"name":"app","resizePolicy":{policies}}}]}}}}"#
+        ));
+        assert_eq!(pod.containers[0].restarts_on_resize, expected, "{policies}");
+    }
+}
+
+#[test]
 fn a_whole_pod() {
     let app = "ab".repeat(32);
     let earlier = "cd".repeat(32);

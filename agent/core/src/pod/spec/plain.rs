@@ -22,6 +22,7 @@ pub fn container(name: &str, image: &str) -> Container {
         own_group: None,
         requests: Requests::default(),
         probes: Vec::new(),
+        restarts_on_resize: false,
         has_pre_stop: false,
         status: None,
     }

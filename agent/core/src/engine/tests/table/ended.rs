@@ -7,6 +7,8 @@ const FINISHED: &str =
     "pod-finished: every app container ended for good; still running: istio-proxy";
 const PROBE: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a failed probe";
 
+const RESIZE: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a resize";
+
 /// A pod, the exits after which its app is finished, and the exits after which its app restarts.
 const ENDS: &[(&str, &str, &str)] = &[
     (
@@ -120,6 +122,37 @@ fn failed_probes() {
             "OnFailure app:Never istio-proxy probe=app",
             "all ; app!TERM list +app",
             &[PROBE, "waiting: app container app runs"],
+        ),
+    ]);
+}
+
+/// The kubelet restarts a container whose resources change, if its resize policy says so, whatever its exit code.
+#[test]
+fn resizes() {
+    check(&[
+        row(
+            "it was killed for a resize, ends with 0 and restarts",
+            "OnFailure app istio-proxy resize=app",
+            "all ; app!0 list +app 1m",
+            &[RESIZE, "waiting: app container app runs"],
+        ),
+        row(
+            "it ended by itself, as the kubelet reports",
+            "OnFailure app istio-proxy resize=app",
+            "all ; app!0 app=T0 list",
+            &[RESIZE, FINISHED, QUIT],
+        ),
+        row(
+            "a container that restarts is reported as such",
+            "OnFailure app istio-proxy resize=app",
+            "all ; app!1",
+            &["waiting: container app ended with exit code 1 and restarts"],
+        ),
+        row(
+            "the resize policy of a sidecar does not matter",
+            "OnFailure app istio-proxy resize=istio-proxy",
+            "all ; app!0",
+            &[FINISHED, QUIT],
         ),
     ]);
 }

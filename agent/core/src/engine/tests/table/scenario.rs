@@ -12,7 +12,7 @@
 //! | `native=NAME` `init=NAME[42=all]` | a native sidecar; an init container or native sidecar with a rule |
 //! | `host` `class=NAME` `image=NAME=IMAGE` `in=NAMESPACE` | hostNetwork, RuntimeClass, another image, another Namespace |
 //! | `args=NAME=WORDS` `env=NAME=KEY=VALUE` | arguments and a variable of a container |
-//! | `requests=NAME=MILLICORES,BYTES` `probe=NAME` | requested resources of a container; a liveness probe |
+//! | `requests=NAME=MILLICORES,BYTES` `probe=NAME` `resize=NAME` | requested resources of a container; a liveness probe; a resize restarts it |
 //! | `api-away` | the API server does not answer |
 //!
 //! Events are words as well. Runs are numbered: `app.0` is the first of `app`.
@@ -332,6 +332,8 @@ fn describe(spec: &mut Pod, word: &str) {
         described_as(spec, name).words = words.split('_').map(str::to_owned).collect();
     } else if let Some(name) = word.strip_prefix("probe=") {
         described_as(spec, name).probes.push(LIVENESS);
+    } else if let Some(name) = word.strip_prefix("resize=") {
+        described_as(spec, name).restarts_on_resize = true;
     } else if let Some(requests) = word.strip_prefix("requests=") {
         let (name, requests) = requests.split_once('=').unwrap();
         let (cpu, memory) = requests.split_once(',').unwrap();

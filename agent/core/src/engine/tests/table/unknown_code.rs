@@ -22,6 +22,12 @@ fn exit_codes_unknown_to_the_kernel() {
             &["waiting: whether it restarts"],
         ),
         row(
+            "the kubelet reports it after two minutes",
+            "OnFailure app istio-proxy",
+            "all ; app! 2m app=T0 31s",
+            &["waiting: whether it restarts", FINISHED, QUIT],
+        ),
+        row(
             "the status tells 0",
             "OnFailure app istio-proxy",
             "all app! ; app=T0 list",
