@@ -4,7 +4,6 @@ mod exit_path;
 mod finding;
 mod imports;
 mod links;
-mod list;
 mod named_tests;
 mod packages;
 mod policy;
@@ -13,7 +12,6 @@ mod rust_file;
 mod shape;
 mod source;
 mod text;
-mod words;
 
 use std::{path::Path, process::Command};
 
@@ -26,10 +24,14 @@ use usher_cluster::{
 use self::{finding::Finding, source::Source};
 use crate::{
     docs,
+    list::List,
     release::chart,
     step::Steps,
     workspace::{cargo, files, root, run as run_command},
 };
+
+static RULES: List = List(include_str!("lint/rules.list"));
+const RULES_PATH: &str = "xtask/src/lint/rules.list";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -98,10 +100,9 @@ pub(crate) fn documentation() -> Result<()> {
 
 fn rules() -> Result<()> {
     let mut sources = source::all(root())?;
-    sources.retain(|source| source.path != list::PATH);
+    sources.retain(|source| source.path != RULES_PATH);
     let mut found: Vec<Finding> = sources.iter().flat_map(of_file).collect();
     found.extend(shape::folders(&sources));
-    found.extend(words::check(&sources));
     let exists = |path: &Path| root().join(path).exists();
     found.extend(links::check(&sources, exists));
     found.extend(named_tests::check(&sources, exists));
@@ -128,6 +129,7 @@ fn of_file(source: &Source) -> Vec<Finding> {
         text::registries,
         text::unfinished,
         text::processes,
+        text::words,
     ];
     rules.iter().flat_map(|rule| rule(source)).collect()
 }

@@ -6,6 +6,7 @@ mod demo;
 mod docs;
 mod file;
 mod lint;
+mod list;
 mod pictures;
 mod release;
 mod step;

@@ -12,71 +12,48 @@ const HEADING: &str = "Path of an exit";
 const MAX_FUNCTIONS: usize = 18;
 const MAX_FILES: usize = 9;
 
-/// A row such as `| 3 | agent/core/src/engine.rs | Engine::step |`.
-#[derive(Debug, PartialEq)]
-struct Row<'a> {
-    line: usize,
-    file: &'a str,
-    function: &'a str,
-}
+/// A line such as `| 3 | agent/core/src/engine.rs | Engine::step |`: its number, the file and the function.
+type Row<'a> = (usize, &'a str, &'a str);
 
 pub(super) fn check() -> Result<Vec<Finding>> {
     let text = file::read(PAGE)?;
-    let Some(rows) = rows(&text) else {
-        let message = format!("no heading \"{HEADING}\"");
-        let mut missing = Finding::error(PAGE, 1, "exit-path", message);
-        missing.is_error = false;
-        return Ok(vec![missing]);
-    };
-    let mut found = too_long(&rows);
-    for row in &rows {
-        let is_defined = file::read(row.file).is_ok_and(|text| defines(&text, row.function));
-        if !is_defined {
-            let message = format!("{} has no function {}", row.file, row.function);
-            found.push(Finding::error(PAGE, row.line, "exit-path", message));
-        }
-    }
-    Ok(found)
+    let rows = rows(&text);
+    let error = |line, message| Finding::error(PAGE, line, "exit-path", message);
+    let missing = rows
+        .iter()
+        .filter(|(_, path, function)| !file::read(path).is_ok_and(|text| defines(&text, function)));
+    let missing = missing
+        .map(|(line, path, function)| error(*line, format!("{path} has no function {function}")));
+    let length = wrong_length(&rows).map(|message| error(1, message));
+    Ok(length.into_iter().chain(missing).collect())
 }
 
-/// The rows below the heading; None if the heading is missing.
-fn rows(page: &str) -> Option<Vec<Row<'_>>> {
-    let lines: Vec<&str> = page.lines().collect();
+/// The rows below the heading.
+fn rows(page: &str) -> Vec<Row<'_>> {
     let is_heading = |line: &str| line.starts_with('#');
-    let start = lines
-        .iter()
-        .position(|line| is_heading(line) && line.contains(HEADING))?;
-    let rows = lines.iter().zip(1..).skip(start + 1);
-    let rows = rows.take_while(|(line, _)| !is_heading(line));
-    Some(
-        rows.filter_map(|(line, number)| {
+    (1..)
+        .zip(page.lines())
+        .skip_while(|(_, line)| !is_heading(line) || !line.contains(HEADING))
+        .skip(1)
+        .take_while(|(_, line)| !is_heading(line))
+        .filter_map(|(number, line)| {
             let mut cells = line.split('|').map(|cell| cell.trim().trim_matches('`'));
             let file = cells.find(|cell| cell.ends_with(".rs"))?;
-            Some(Row {
-                line: number,
-                file,
-                function: cells.next()?,
-            })
-        })
-        .collect(),
-    )
-}
-
-fn too_long(rows: &[Row<'_>]) -> Vec<Finding> {
-    let files: BTreeSet<&str> = rows.iter().map(|row| row.file).collect();
-    let counts = [
-        (rows.len(), MAX_FUNCTIONS, "functions"),
-        (files.len(), MAX_FILES, "files"),
-    ];
-    let line = rows.first().map_or(1, |row| row.line);
-    counts
-        .iter()
-        .filter(|(count, limit, _)| count > limit || *count == 0)
-        .map(|(count, limit, what)| {
-            let message = format!("{count} {what} under \"{HEADING}\"; 1 to {limit} are accepted");
-            Finding::error(PAGE, line, "exit-path", message)
+            Some((number, file, cells.next()?))
         })
         .collect()
+}
+
+fn wrong_length(rows: &[Row<'_>]) -> Option<String> {
+    let files: BTreeSet<&str> = rows.iter().map(|(_, file, _)| *file).collect();
+    let (functions, files) = (rows.len(), files.len());
+    let is_right = (1..=MAX_FUNCTIONS).contains(&functions) && files <= MAX_FILES;
+    (!is_right).then(|| {
+        format!(
+            "{functions} functions in {files} files under \"{HEADING}\"; 1 to {MAX_FUNCTIONS} in at most {MAX_FILES} \
+             are accepted"
+        )
+    })
 }
 
 fn defines(text: &str, function: &str) -> bool {
@@ -95,13 +72,8 @@ mod tests {
     fn rows_name_files_and_functions() {
         let page = "# A\n\n## Path of an exit\n\n| step | file | function |\n| --- | --- | --- |\n\
                     | 1 | `a/b.rs` | `Engine::step` | reads |\n\n## Other\n\n| 1 | c.rs | d |\n";
-        let row = Row {
-            line: 7,
-            file: "a/b.rs",
-            function: "Engine::step",
-        };
-        assert_eq!(rows(page), Some(vec![row]));
-        assert_eq!(rows("# A\n"), None);
+        assert_eq!(rows(page), [(7, "a/b.rs", "Engine::step")]);
+        assert_eq!(rows("# A\n"), []);
     }
 
     #[test]
@@ -113,13 +85,9 @@ mod tests {
 
     #[test]
     fn long_paths_are_errors() {
-        let row = |line| Row {
-            line,
-            file: "a.rs",
-            function: "b",
-        };
-        assert_eq!(too_long(&(1..=18).map(row).collect::<Vec<_>>()), []);
-        assert_eq!(too_long(&(1..=19).map(row).collect::<Vec<_>>()).len(), 1);
-        assert_eq!(too_long(&[]).len(), 2);
+        let rows = |count| -> Vec<Row<'_>> { (0..count).map(|line| (line, "a.rs", "b")).collect() };
+        assert_eq!(wrong_length(&rows(18)), None);
+        assert!(wrong_length(&rows(19)).is_some());
+        assert!(wrong_length(&[]).is_some());
     }
 }

@@ -7,22 +7,12 @@ use cargo_metadata::{Target, TargetKind};
 use usher_cluster::progress::say;
 
 use super::{
+    RULES,
     finding::Finding,
     imports::{CrateFiles, Module},
     source::Source,
 };
 use crate::workspace::metadata;
-
-/// Packages that run on nodes all the time.
-const DAEMON: [&str; 5] = [
-    "usher-core",
-    "usher-sys",
-    "usher-client",
-    "usher-agent",
-    "usher-cni",
-];
-/// Development tools and tests, which are not released.
-const TOOLS: [&str; 3] = ["usher-cluster", "usher-tests", "xtask"];
 
 #[derive(Debug, Default)]
 struct Size {
@@ -89,12 +79,16 @@ fn table(sizes: &BTreeMap<String, Size>) -> String {
         )
     }));
     let all: usize = sizes.values().map(Size::lines).sum();
-    let lines = |name: &&str| sizes.get(*name).map_or(0, Size::lines);
+    let lines = |kind| -> usize {
+        let packages = RULES.first(kind).filter_map(|name| sizes.get(name));
+        packages.map(Size::lines).sum()
+    };
+    let daemon: Vec<&str> = RULES.first("daemon").collect();
     rows.push(format!(
         "product, without tests and xtask: {} lines; the daemon ({}): {} lines",
-        all - TOOLS.iter().map(lines).sum::<usize>(),
-        DAEMON.join(", "),
-        DAEMON.iter().map(lines).sum::<usize>()
+        all - lines("tool"),
+        daemon.join(", "),
+        lines("daemon")
     ));
     rows.join("\n")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{finding::Finding, list, source::Source};
+use super::{RULES, finding::Finding, source::Source};
 
 const LONG: usize = 300;
 const TOO_LONG: usize = 400;
@@ -34,12 +34,12 @@ pub(super) fn names(source: &Source) -> Vec<Finding> {
     let modules = source
         .lines()
         .filter_map(|line| Some((line.number, inline_module(line.code())?)));
-    for (line, name) in paths.chain(modules) {
-        if list::first("name").any(|empty| empty == name) {
-            let message = format!("the name {name} has no meaning: name the thing");
-            found.push(Finding::error(&source.path, line, "name", message));
-        }
-    }
+    let is_empty = |name: &str| RULES.first("name").any(|empty| empty == name);
+    let empty = paths.chain(modules).filter(|(_, name)| is_empty(name));
+    found.extend(empty.map(|(line, name)| {
+        let message = format!("the name {name} has no meaning: name the thing");
+        Finding::error(&source.path, line, "name", message)
+    }));
     found
 }
 
@@ -62,7 +62,7 @@ pub(super) fn folders(sources: &[Source]) -> Vec<Finding> {
         }
     }
     folders.retain(|folder, entries| {
-        entries.len() > MAX_ENTRIES && !list::rows("folder").any(|[wide, _]| wide == *folder)
+        entries.len() > MAX_ENTRIES && !RULES.rows("folder").any(|[wide, _]| wide == *folder)
     });
     folders
         .iter()

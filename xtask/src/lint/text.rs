@@ -1,9 +1,9 @@
 //! Rejects text that no file may have: paths of one machine, hosts of registries, unfinished work, programs that the
-//! agent starts.
+//! agent starts, words that this repository does not use.
 
 use super::{
+    RULES, RULES_PATH,
     finding::Finding,
-    list,
     source::{Line, Source},
 };
 
@@ -11,6 +11,8 @@ use super::{
 const EVERY_MACHINE: &str = concat!("/", "home/kubernetes/bin");
 /// The folders of the programs that run on nodes.
 const ON_NODES: [&str; 2] = ["agent/", "cni-plugin/"];
+/// The files with words that people read.
+const WORDED: [&str; 4] = [".rs", ".md", ".yaml", ".txt"];
 /// Modules may start their own program again as a new process.
 const OWN_PROGRAM: &str = "\"/proc/self/exe\"";
 
@@ -21,7 +23,8 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
         "is a folder of one machine",
         |line| {
             let text = line.text.replace(EVERY_MACHINE, "");
-            list::first("machine")
+            RULES
+                .first("machine")
                 .map(|name| format!("/{name}/"))
                 .find(|folder| has(&text, folder, |before| !is_of_path(before)))
         },
@@ -49,7 +52,8 @@ pub(super) fn registries(source: &Source) -> Vec<Finding> {
                 true => line.code(),
                 false => line.text,
             };
-            list::first("registry")
+            RULES
+                .first("registry")
                 .map(|host| host.replace(' ', "."))
                 .find(|host| has(text, host, |before| !before.is_alphanumeric()))
         },
@@ -65,7 +69,8 @@ pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
             let mut numbers = line.text.split('#').skip(1);
             let has_issue =
                 numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
-            list::first("unfinished")
+            RULES
+                .first("unfinished")
                 .find(|word| !has_issue && has(line.text, word, |before| !before.is_alphanumeric()))
                 .map(str::to_owned)
         },
@@ -93,6 +98,29 @@ pub(super) fn processes(source: &Source) -> Vec<Finding> {
                 .map(str::to_owned)
         },
     )
+}
+
+/// Whole words in any case, also within names: `is_told`.
+pub(super) fn words(source: &Source) -> Vec<Finding> {
+    if !WORDED.iter().any(|end| source.path.ends_with(end)) {
+        return Vec::new();
+    }
+    let is_accepted = |word: &str| {
+        RULES
+            .rows("accepted")
+            .any(|[file, accepted, _]| file == source.path && accepted == word)
+    };
+    let problem = format!("is a word with a replacement in {RULES_PATH}");
+    find(source, "word", &problem, |line| {
+        let text = line.text.to_lowercase();
+        let parts: Vec<&str> = text.split(|one: char| !one.is_alphanumeric()).collect();
+        let text = format!(" {} ", parts.join(" "));
+        RULES
+            .rows("word")
+            .map(|[word, _]| word)
+            .find(|word| text.contains(&format!(" {word} ")) && !is_accepted(word))
+            .map(str::to_owned)
+    })
 }
 
 fn find<'a>(
@@ -128,7 +156,7 @@ mod tests {
 
     #[test]
     fn paths_of_one_machine_are_found() {
-        for name in list::first("machine") {
+        for name in RULES.first("machine") {
             let folder = format!("/{name}/");
             let text = format!("ok\nlet a = \"{folder}a\";\n");
             let found = machine_paths(&rust(&text));
@@ -143,7 +171,7 @@ mod tests {
     fn registries_are_found_where_something_may_be_fetched() {
         let image = format!(
             "image: {}/a/b:1\n",
-            list::first("registry").next().unwrap().replace(' ', ".")
+            RULES.first("registry").next().unwrap().replace(' ', ".")
         );
         let found = registries(&Source::new("deploy/manifests/usher.yaml", &image));
         assert_eq!((found[0].line, found[0].rule), (1, "registry"));
@@ -173,11 +201,45 @@ mod tests {
 
     #[test]
     fn unfinished_work_has_an_issue() {
-        for word in list::first("unfinished") {
+        for word in RULES.first("unfinished") {
             assert_eq!(unfinished(&rust(&format!("// {word}(#12): a"))), []);
             let found = unfinished(&rust(&format!("// {word}: a")));
             assert_eq!(found[0].rule, "unfinished");
             assert_eq!(unfinished(&rust(&format!("// AUTO{word}S"))), []);
+        }
+    }
+
+    #[test]
+    fn words_are_found_in_any_case_and_within_names() {
+        let [two, one] = [concat!("In ", "vain"), concat!("to", "ld")];
+        let text = format!("{two} a\nis_{one}_{one}\n{one}er\n");
+        let found = words(&Source::new("b.md", &text));
+        let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 2]);
+        assert_eq!(words(&Source::new("b.json", &text)), []);
+    }
+
+    #[test]
+    fn every_line_has_the_cells_of_its_kind() {
+        let lines = RULES.0.lines();
+        let count = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let one = [
+            "name",
+            "machine",
+            "registry",
+            "unfinished",
+            "daemon",
+            "tool",
+        ];
+        let one: usize = one.iter().map(|kind| RULES.first(kind).count()).sum();
+        let two = RULES.rows::<2>("word").count() + RULES.rows::<2>("folder").count();
+        let accepted = || RULES.rows::<3>("accepted");
+        let three = accepted().count() + RULES.rows::<3>("arrow").count();
+        assert_eq!(one + two + three, count.count());
+        for [file, word, reason] in accepted() {
+            let mut words = RULES.rows("word");
+            assert!(words.any(|[listed, _]| listed == word), "{word}");
+            assert!(!file.is_empty() && !reason.is_empty());
         }
     }
 }
