@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     io::Write,
     path::{Path, PathBuf},
     process::Command,
@@ -16,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 use usher_cluster::{
+    cache::{self, KeyBuilder},
     programs,
     progress::{output, say},
 };
@@ -43,7 +43,7 @@ const GROUPS: [(&str, &str); 5] = [
 pub(super) fn check(helm: &Path, platforms: &BTreeSet<String>) -> Result<()> {
     let kubeconform = programs::kubeconform()?;
     for minor in MINORS {
-        let schemas = Schemas::of(minor)?;
+        let schemas = schemas(minor)?;
         // Platforms differ in paths, and the types of paths are the same in all versions.
         let is_end = minor == *MINORS.start() || minor == *MINORS.end();
         let platforms: Vec<&str> = if is_end {
@@ -54,8 +54,7 @@ pub(super) fn check(helm: &Path, platforms: &BTreeSet<String>) -> Result<()> {
         for platform in platforms {
             for values in [None, Some(EVERYTHING)] {
                 let objects = rendered(helm, minor, platform, values)?;
-                schemas
-                    .judge(&kubeconform, &objects)
+                judge(&kubeconform, &schemas, &objects)
                     .with_context(|| format!("Kubernetes 1.{minor}, platform {platform:?}"))?;
             }
         }
@@ -80,46 +79,37 @@ fn rendered(helm: &Path, minor: u32, platform: &str, values: Option<&str>) -> Re
     template(helm, &args)
 }
 
-/// A JSON schema for each kind, in a directory.
-struct Schemas(PathBuf);
-
-impl Schemas {
-    /// The schemas of a version, from the cache or from the module.
-    fn of(minor: u32) -> Result<Self> {
-        let folder = target_dir().join(format!("chart-schemas/1.{minor}"));
-        if folder.exists() {
-            return Ok(Self(folder));
-        }
-        let module = module(minor)?;
-        let path = module.join("applyconfigurations/internal/internal.go");
+/// A folder with a JSON schema for each type of a version.
+fn schemas(minor: u32) -> Result<PathBuf> {
+    let key = KeyBuilder::default().finish();
+    cache::entry(&format!("chart-schemas-1.{minor}"), &key, |folder| {
+        let path = module(minor)?.join("applyconfigurations/internal/internal.go");
         let files =
             files(&file::read(&path)?).with_context(|| format!("read {}", path.display()))?;
-        let unfinished = folder.with_extension("unfinished");
         for (name, schema) in files {
-            file::write(unfinished.join(name), schema.to_string())?;
+            file::write(folder.join(name), schema.to_string())?;
         }
-        fs::rename(&unfinished, &folder).context("rename the folder of schemas")?;
-        Ok(Self(folder))
-    }
-
-    /// Fails with kubeconform's report if an object is invalid.
-    fn judge(&self, kubeconform: &Path, objects: &str) -> Result<()> {
-        let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
-        let mut judged = NamedTempFile::with_suffix(".yaml").context("create a file")?;
-        judged
-            .write_all(objects.as_bytes())
-            .context("write the objects")?;
-        let done = Command::new(kubeconform)
-            .args(["-strict", "-skip", OTHERS, "-schema-location"])
-            .arg(self.0.join(files))
-            .arg(judged.path())
-            .output()
-            .context("start kubeconform")?;
-        let report = [done.stdout, done.stderr].concat();
-        let report = String::from_utf8_lossy(&report);
-        ensure!(done.status.success(), "{}", report.trim());
         Ok(())
-    }
+    })
+}
+
+/// Fails with kubeconform's report if an object is invalid.
+fn judge(kubeconform: &Path, schemas: &Path, objects: &str) -> Result<()> {
+    let files = "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json";
+    let mut judged = NamedTempFile::with_suffix(".yaml").context("create a file")?;
+    judged
+        .write_all(objects.as_bytes())
+        .context("write the objects")?;
+    let done = Command::new(kubeconform)
+        .args(["-strict", "-skip", OTHERS, "-schema-location"])
+        .arg(schemas.join(files))
+        .arg(judged.path())
+        .output()
+        .context("start kubeconform")?;
+    let report = [done.stdout, done.stderr].concat();
+    let report = String::from_utf8_lossy(&report);
+    ensure!(done.status.success(), "{}", report.trim());
+    Ok(())
 }
 
 /// The folder of client-go in Go's cache of modules.
@@ -137,7 +127,7 @@ fn module(minor: u32) -> Result<PathBuf> {
     Ok(place.context("go reports no folder of the module")?.into())
 }
 
-/// The files of the kinds in the source of client-go.
+/// A file for each type in the source of client-go.
 fn files(source: &str) -> Result<Vec<(String, Value)>> {
     let (_before, rest) = source
         .split_once("YAMLObject(`")
@@ -145,34 +135,31 @@ fn files(source: &str) -> Result<Vec<(String, Value)>> {
     let (document, _after) = rest.split_once("`)").context("the document has no end")?;
     let document: Value = serde_saphyr::from_str(document).context("read the document")?;
     let types = document["types"].as_array().context("no types")?;
-    let definitions: Map<String, Value> = types
-        .iter()
-        .filter_map(|one| Some((one["name"].as_str()?.to_owned(), schema(one))))
-        .collect();
-    let files: Vec<(String, Value)> = definitions
-        .iter()
-        .filter(|(_name, schema)| schema["properties"]["kind"].is_object())
-        .filter_map(|(name, _schema)| {
-            let (group, kind) = name.strip_prefix("io.k8s.api.")?.split_once('.')?;
-            let (version, kind) = kind.split_once('.')?;
-            let (_name, group) = GROUPS.iter().find(|(name, _group)| *name == group)?;
-            let file = format!("{group}_{version}_{}.json", kind.to_lowercase());
-            Some((file, alone(&definitions, name)))
-        })
-        .collect();
+    let named = |one: &Value| Some((file_name(one["name"].as_str()?), schema(one)));
+    let files: Vec<(String, Value)> = types.iter().filter_map(named).collect();
+    let mut names = files.iter().map(|(name, _schema)| name);
     ensure!(
-        files
-            .iter()
-            .any(|(name, _schema)| name == "apps_v1_daemonset.json"),
+        names.any(|name| name == "apps_v1_daemonset.json"),
         "no DaemonSet in it"
     );
     Ok(files)
 }
 
+/// The file of a type, where kubeconform expects those of the kinds.
+fn file_name(name: &str) -> String {
+    let of_kind = || {
+        let (group, kind) = name.strip_prefix("io.k8s.api.")?.split_once('.')?;
+        let (version, kind) = kind.split_once('.')?;
+        let (_name, group) = GROUPS.iter().find(|(name, _group)| *name == group)?;
+        Some(format!("{group}_{version}_{}.json", kind.to_lowercase()))
+    };
+    of_kind().unwrap_or_else(|| format!("{name}.json"))
+}
+
 /// A type as a schema that rejects other fields. A type of several kinds, such as a quantity, accepts everything.
 fn schema(one: &Value) -> Value {
     if let Some(name) = one["namedType"].as_str() {
-        return json!({ "$ref": format!("#/definitions/{name}") });
+        return json!({ "$ref": file_name(name) });
     }
     let (scalar, list, map) = (&one["scalar"], &one["list"], &one["map"]);
     match (scalar.as_str(), list.is_object(), map.is_object()) {
@@ -194,32 +181,6 @@ fn schema(one: &Value) -> Value {
             json!({ "type": "object", "properties": properties, "additionalProperties": others })
         }
         _ => json!({}),
-    }
-}
-
-/// A definition with all definitions that it refers to.
-fn alone(definitions: &Map<String, Value>, name: &str) -> Value {
-    let (mut wanted, mut found) = (vec![name.to_owned()], Map::new());
-    while let Some(name) = wanted.pop() {
-        if found.contains_key(&name) {
-            continue;
-        }
-        let definition = definitions.get(&name).cloned().unwrap_or_else(|| json!({}));
-        referred(&definition, &mut wanted);
-        found.insert(name, definition);
-    }
-    json!({ "$ref": format!("#/definitions/{name}"), "definitions": found })
-}
-
-fn referred(schema: &Value, names: &mut Vec<String>) {
-    match schema {
-        Value::Object(all) => {
-            let name = all.get("$ref").and_then(Value::as_str);
-            names.extend(name.map(|name| name.trim_start_matches("#/definitions/").to_owned()));
-            all.values().for_each(|below| referred(below, names));
-        }
-        Value::Array(all) => all.iter().for_each(|below| referred(below, names)),
-        _ => {}
     }
 }
 
@@ -255,28 +216,28 @@ mod tests {
             scalar: boolean
 - name: Quantity
   scalar: untyped
-- name: unused
-  scalar: numeric
 `)\n";
 
     #[test]
     fn types_become_closed_schemas() {
         let files = files(SOURCE).unwrap();
-        let [(name, schema)] = &files[..] else {
-            panic!("{files:?}");
-        };
-        assert_eq!(name, "apps_v1_daemonset.json");
-        let definitions = schema["definitions"].as_object().unwrap();
-        assert_eq!(definitions.len(), 3);
-        let kind = &definitions["io.k8s.api.apps.v1.DaemonSet"];
+        let names: Vec<&str> = files.iter().map(|(name, _schema)| &name[..]).collect();
+        let expected = [
+            "apps_v1_daemonset.json",
+            "apps_v1_daemonsetspec.json",
+            "Quantity.json",
+        ];
+        assert_eq!(names, expected);
+        let [kind, spec, quantity] = [0, 1, 2].map(|number| &files[number].1);
         assert_eq!(kind["additionalProperties"], false);
         assert_eq!(
             kind["properties"]["labels"]["additionalProperties"]["type"],
             "string"
         );
-        let spec = &definitions["io.k8s.api.apps.v1.DaemonSetSpec"];
+        let reference = &kind["properties"]["spec"]["$ref"];
+        assert_eq!(reference, "apps_v1_daemonsetspec.json");
         assert_eq!(spec["properties"]["items"]["items"]["type"], "boolean");
-        assert_eq!(definitions["Quantity"], json!({}));
+        assert_eq!(quantity, &json!({}));
         assert!(files_of_nothing().is_err());
     }
 

@@ -7,11 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use object::{
-    LittleEndian,
-    elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP},
-    read::elf::{FileHeader, ProgramHeader},
-};
+use object::{Architecture as Machine, Object};
 use usher_cluster::{
     programs::{ensure_package, ensure_target},
     progress::{run_logged, say},
@@ -22,7 +18,7 @@ use crate::{
     release::{IMAGE_FEATURES, KUBECTL, PROGRAMS},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Architecture {
     Amd64,
     Arm64,
@@ -32,10 +28,10 @@ impl Architecture {
     pub(super) const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
     /// The name in images, the compiler's target, and the machine in the header of a program.
-    const fn facts(self) -> (&'static str, &'static str, u16) {
+    const fn facts(self) -> (&'static str, &'static str, Machine) {
         match self {
-            Self::Amd64 => ("amd64", "x86_64-unknown-linux-musl", EM_X86_64),
-            Self::Arm64 => ("arm64", "aarch64-unknown-linux-musl", EM_AARCH64),
+            Self::Amd64 => ("amd64", "x86_64-unknown-linux-musl", Machine::X86_64),
+            Self::Arm64 => ("arm64", "aarch64-unknown-linux-musl", Machine::Aarch64),
         }
     }
 
@@ -145,27 +141,18 @@ fn flags(source: &Path, target_dir: &Path) -> Vec<String> {
 fn check(program: &Path, architecture: Architecture) -> Result<()> {
     let bytes = file::read_bytes(program)?;
     let shown = program.display();
-    let (machine, has_interpreter) =
-        header(&bytes).with_context(|| format!("{shown} is not a 64-bit program"))?;
+    let parsed = object::File::parse(&*bytes).with_context(|| format!("{shown} is no program"))?;
     let (_, _, wanted) = architecture.facts();
+    let machine = parsed.architecture();
     ensure!(
         machine == wanted,
-        "{shown} is for machine {machine}, not {wanted}"
+        "{shown} is for {machine:?}, not {wanted:?}"
     );
     ensure!(
-        !has_interpreter,
+        parsed.section_by_name(".interp").is_none(),
         "{shown} is not static: it names an interpreter"
     );
     Ok(())
-}
-
-/// The machine of a program, and whether it names an interpreter.
-fn header(bytes: &[u8]) -> object::Result<(u16, bool)> {
-    let header = FileHeader64::<LittleEndian>::parse(bytes)?;
-    let endian = header.endian()?;
-    let mut segments = header.program_headers(endian, bytes)?.iter();
-    let has_interpreter = segments.any(|segment| segment.p_type(endian) == PT_INTERP);
-    Ok((header.e_machine(endian), has_interpreter))
 }
 
 #[cfg(test)]
@@ -184,14 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn header_of_a_program() {
-        let own = file::read_bytes(env::current_exe().unwrap()).unwrap();
-        let (machine, has_interpreter) = header(&own).unwrap();
-        assert!(has_interpreter, "tests are linked dynamically");
-        assert!([62, 183].contains(&machine));
-        for cut in [0, 5, 19, 40, 63] {
-            assert!(header(&own[..cut]).is_err());
-        }
-        assert!(header(b"#!/bin/sh\n").is_err());
+    fn own_program_is_not_static() {
+        let own = env::current_exe().unwrap();
+        let error = |program: &Path, architecture| {
+            let error = check(program, architecture).unwrap_err();
+            format!("{error:#}")
+        };
+        let both = Architecture::ALL.map(|architecture| error(&own, architecture));
+        let of_machine = both
+            .iter()
+            .filter(|text| text.contains("names an interpreter"));
+        assert_eq!(of_machine.count(), 1, "{both:?}");
+        let others = both.iter().filter(|text| text.contains("is for"));
+        assert_eq!(others.count(), 1, "{both:?}");
+        let script = tempfile::NamedTempFile::new().unwrap();
+        assert!(error(script.path(), Architecture::Amd64).contains("is no program"));
     }
 }

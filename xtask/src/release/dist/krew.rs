@@ -33,15 +33,9 @@ fn filled(text: &str, docs: &str, download: &str, sums: &[(String, String)]) -> 
     let places = [("VERSION", VERSION), ("DOCS", docs), ("DOWNLOAD", download)];
     let sums = sums.iter().map(|(word, sum)| (&word[..], &sum[..]));
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let places = places.into_iter().chain(sums.clone());
-            let line = places.fold(line.to_owned(), |line, (word, value)| {
-                line.replace(word, value)
-            });
-            line + "\n"
-        })
-        .collect()
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let all = places.into_iter().chain(sums);
+    all.fold(text, |text, (word, value)| text.replace(word, value))
 }
 
 #[cfg(test)]

@@ -27,16 +27,23 @@ pub(super) fn write(path: &Path) -> Result<()> {
 fn document() -> Result<Value> {
     let (linked, metadata) = linked()?;
     let hashes = checksums(&file::read("Cargo.lock")?);
-    let packages: BTreeMap<Id, &Package> = metadata
-        .packages
-        .iter()
-        .map(|package| (id_of(package), package))
+    let resolved = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let nodes: BTreeMap<Id, &Node> = resolved
+        .map(|node| (id_of(&metadata[&node.id]), node))
         .filter(|(id, _)| linked.contains(id))
         .collect();
-    let components: Vec<Value> = packages
+    let components: Vec<Value> = nodes
         .iter()
-        .map(|(id, package)| component(id, package, hashes.get(id)))
+        .map(|(id, node)| component(id, &metadata[&node.id], hashes.get(id)))
         .collect();
+    let released =
+        PROGRAMS.map(|(_, package)| reference(&(package.to_owned(), VERSION.to_owned())));
+    let mut edges = vec![json!({ "ref": "usher", "dependsOn": released })];
+    edges.extend(nodes.iter().map(|(id, node)| {
+        let needs = dependencies(&metadata, node).filter(|id| linked.contains(id));
+        let needs: BTreeSet<String> = needs.map(|id| reference(&id)).collect();
+        json!({ "ref": reference(id), "dependsOn": needs })
+    }));
     Ok(json!({
         "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
         "bomFormat": "CycloneDX",
@@ -49,7 +56,7 @@ fn document() -> Result<Value> {
             },
         },
         "components": components,
-        "dependencies": edges(&metadata, &packages),
+        "dependencies": edges,
     }))
 }
 
@@ -114,37 +121,14 @@ fn component(id: &Id, package: &Package, hash: Option<&String>) -> Value {
     component
 }
 
-/// The dependencies between linked packages.
-fn edges(metadata: &Metadata, packages: &BTreeMap<Id, &Package>) -> Vec<Value> {
-    let released =
-        PROGRAMS.map(|(_, package)| reference(&(package.to_owned(), VERSION.to_owned())));
-    let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for node in metadata.resolve.iter().flat_map(|resolve| &resolve.nodes) {
-        let id = id_of(&metadata[&node.id]);
-        if !packages.contains_key(&id) {
-            continue;
-        }
-        let linked = dependencies(metadata, node)
-            .map(id_of)
-            .filter(|id| packages.contains_key(id))
-            .map(|id| reference(&id));
-        below.entry(reference(&id)).or_default().extend(linked);
-    }
-    let edge = |(id, needs): (&String, &BTreeSet<String>)| json!({ "ref": id, "dependsOn": needs });
-    [json!({ "ref": "usher", "dependsOn": released })]
-        .into_iter()
-        .chain(below.iter().map(edge))
-        .collect()
-}
-
 /// The packages that a package needs, without those for its tests and its build.
-fn dependencies<'a>(metadata: &'a Metadata, node: &'a Node) -> impl Iterator<Item = &'a Package> {
+fn dependencies(metadata: &Metadata, node: &Node) -> impl Iterator<Item = Id> {
     let is_normal = |dependency: &&NodeDep| {
         let mut kinds = dependency.dep_kinds.iter();
         kinds.any(|info| info.kind == DependencyKind::Normal)
     };
     let normal = node.deps.iter().filter(is_normal);
-    normal.map(|dependency| &metadata[&dependency.pkg])
+    normal.map(|dependency| id_of(&metadata[&dependency.pkg]))
 }
 
 #[cfg(test)]
