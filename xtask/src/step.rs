@@ -1,24 +1,17 @@
 //! Steps with titles, run in order, and a summary of their results.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use usher_cluster::progress::say;
-
-#[derive(Debug, PartialEq)]
-enum Outcome {
-    Passed(Duration),
-    Failed(Duration),
-    Skipped(String),
-    NotRun,
-    Flaky(String),
-}
 
 #[derive(Debug)]
 pub(crate) struct Steps {
     task: &'static str,
     keep_going: bool,
-    done: Vec<(String, Outcome)>,
+    failed: bool,
+    /// A line for each step.
+    summary: Vec<String>,
 }
 
 impl Steps {
@@ -27,7 +20,8 @@ impl Steps {
         Self {
             task,
             keep_going: false,
-            done: Vec::new(),
+            failed: false,
+            summary: Vec::new(),
         }
     }
 
@@ -40,22 +34,21 @@ impl Steps {
     }
 
     pub(crate) fn run(&mut self, title: &str, work: impl FnOnce() -> Result<()>) {
-        if self.failed() && !self.keep_going {
-            self.done.push((title.to_owned(), Outcome::NotRun));
+        if self.failed && !self.keep_going {
+            self.summary.push(format!("not run          {title}"));
             return;
         }
         say(&format!("\n=== {title} ==="));
         let started = Instant::now();
         let result = work();
-        let took = started.elapsed();
-        let outcome = match result {
-            Ok(()) => Outcome::Passed(took),
-            Err(error) => {
-                say(&format!("{title}: {error:#}"));
-                Outcome::Failed(took)
-            }
-        };
-        self.done.push((title.to_owned(), outcome));
+        let seconds = started.elapsed().as_secs();
+        let word = if result.is_ok() { "ok" } else { "FAILED" };
+        let line = format!("{word:<8} {seconds:>4} s  {title}");
+        self.summary.push(line);
+        if let Err(error) = result {
+            say(&format!("{title}: {error:#}"));
+            self.failed = true;
+        }
     }
 
     /// Records a step that this machine cannot run.
@@ -64,48 +57,33 @@ impl Steps {
             self.run(title, || bail!("{reason}; a pipeline may not skip it"));
         } else {
             say(&format!("\n=== {title} ===\nSKIPPED: {reason}"));
-            let outcome = Outcome::Skipped(reason.to_owned());
-            self.done.push((title.to_owned(), outcome));
+            let line = format!("SKIPPED          {title}: {reason}");
+            self.summary.push(line);
         }
     }
 
     /// Records a test that failed, and passed when it was repeated.
-    pub(crate) fn flaky(&mut self, test: String) {
-        let title = "has a race: find it in the output above".to_owned();
-        self.done.push((title, Outcome::Flaky(test)));
+    pub(crate) fn flaky(&mut self, test: &str) {
+        let line = format!("FLAKY            {test}: has a race: find it in the output above");
+        self.summary.push(line);
     }
 
     /// Adds the results of steps that ran at the same time.
     pub(crate) fn append(&mut self, other: Self) {
-        self.done.extend(other.done);
+        self.failed |= other.failed;
+        self.summary.extend(other.summary);
     }
 
     pub(crate) fn failed(&self) -> bool {
-        let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
-        self.done.iter().any(|(_, outcome)| is_failure(outcome))
+        self.failed
     }
 
     /// Prints the summary, and fails if a step failed.
     pub(crate) fn finish(self) -> Result<()> {
-        say(&format!(
-            "\n=== {}: summary ===\n{}",
-            self.task,
-            self.summary()
-        ));
-        ensure!(!self.failed(), "{} failed", self.task);
+        let lines = self.summary.join("\n");
+        say(&format!("\n=== {}: summary ===\n{lines}", self.task));
+        ensure!(!self.failed, "{} failed", self.task);
         Ok(())
-    }
-
-    fn summary(&self) -> String {
-        let line = |(title, outcome): &(String, Outcome)| match outcome {
-            Outcome::Passed(took) => format!("ok       {:>4} s  {title}", took.as_secs()),
-            Outcome::Failed(took) => format!("FAILED   {:>4} s  {title}", took.as_secs()),
-            Outcome::Skipped(reason) => format!("SKIPPED          {title}: {reason}"),
-            Outcome::NotRun => format!("not run          {title}"),
-            Outcome::Flaky(test) => format!("FLAKY            {test}: {title}"),
-        };
-        let lines: Vec<String> = self.done.iter().map(line).collect();
-        lines.join("\n")
     }
 }
 
@@ -119,14 +97,12 @@ mod tests {
         steps.run("one", || Ok(()));
         steps.run("two", || bail!("no"));
         steps.run("three", || panic!("run after a failure"));
-        let summary = steps.summary();
-        let lines: Vec<&str> = summary.lines().collect();
-        let [one, two, three] = lines[..] else {
-            panic!("{summary}");
-        };
-        assert_eq!(one, "ok          0 s  one");
-        assert_eq!(two, "FAILED      0 s  two");
-        assert_eq!(three, "not run          three");
+        let expected = [
+            "ok          0 s  one",
+            "FAILED      0 s  two",
+            "not run          three",
+        ];
+        assert_eq!(steps.summary, expected);
         assert_eq!(steps.finish().unwrap_err().to_string(), "test failed");
     }
 
@@ -146,8 +122,8 @@ mod tests {
     #[test]
     fn flaky_test_is_reported_and_no_failure() {
         let mut steps = Steps::fail_fast("test");
-        steps.flaky("life::exit".to_owned());
-        assert!(steps.summary().starts_with("FLAKY            life::exit: "));
+        steps.flaky("life::exit");
+        assert!(steps.summary[0].starts_with("FLAKY            life::exit: "));
         assert!(steps.finish().is_ok());
     }
 
@@ -155,7 +131,7 @@ mod tests {
     fn skip_is_reported_and_an_error_in_a_pipeline() {
         let mut steps = Steps::fail_fast("test");
         steps.skip("cluster", "needs root", false);
-        assert_eq!(steps.summary(), "SKIPPED          cluster: needs root");
+        assert_eq!(steps.summary, ["SKIPPED          cluster: needs root"]);
         assert!(!steps.failed());
         steps.skip("cluster", "needs root", true);
         assert!(steps.failed());

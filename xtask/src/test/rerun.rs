@@ -40,7 +40,7 @@ pub(super) fn step(steps: &mut Steps, title: &str, work: impl FnOnce() -> Result
         flaky = work()?;
         Ok(())
     });
-    for test in flaky {
+    for test in &flaky {
         steps.flaky(test);
     }
 }
