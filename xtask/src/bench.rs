@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use usher_cluster::{
-    Config, Layout,
+    Config,
     programs::{Profile, Sidecars},
 };
 use usher_tests::record::{COMMAND_VARIABLE, FILE_VARIABLE};
@@ -38,45 +38,38 @@ pub(crate) struct Args {
     /// Take fewer samples
     #[arg(long)]
     quick: bool,
-    /// Exit with 1 if a budget is not kept
-    #[arg(long)]
-    enforce: bool,
-    /// Keep the cluster
-    #[arg(long, conflicts_with = "cluster")]
-    keep: bool,
     /// Use this cluster, which is up, has Istio, and an agent that enforces
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
-    /// Cgroup layout of the cluster: hybrid or v2 [default: the machine's]
-    #[arg(long, conflicts_with = "cluster")]
-    cgroups: Option<Layout>,
-    /// Options of the benchmark: `start -- --alternatives`, `cluster -- --real-pods 30`
+    /// Options of the benchmark: `start -- --alternatives`, `cluster -- --real-pods 30`, `-- --enforce` to exit with 1 if
+    /// a budget is not kept
     #[arg(last = true)]
     more: Vec<String>,
 }
 
+/// In the order of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// App exit to quit request, by the agent and by a wrapper in the container
     Quit,
     /// Ready sidecar to the app's first connection, with the agent and with its alternatives
     Hold,
-    /// Time that the CNI plugin adds to ADD, with an agent and without
-    Cni,
-    /// Time of `usher` for a pod with thousands of connections, and of `ss`
-    Cli,
-    /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
-    Scale,
-    /// Quit, CNI ADD, probes and the end of the agent while pods with costly packet filters attack, and without them
-    Isolation,
-    /// Memory of the agent while 50,000 pods come and go
-    Turnover,
     /// Ready sidecar to the app's first instruction, on a cluster, with the agent and with its alternatives
     Start,
-    /// Rolling restarts under load and deletions of pods, on a cluster, with the agent and with its alternatives
-    Rollout,
+    /// Time that the CNI plugin adds to ADD, with an agent and without
+    Cni,
+    /// Cost of the agent on a full node: at rest, while pods come and go, and when all apps exit at once
+    Scale,
+    /// Memory of the agent while 50,000 pods come and go
+    Turnover,
+    /// Quit, CNI ADD, probes and the end of the agent while pods with costly packet filters attack, and without them
+    Isolation,
     /// App exit to complete Job, on a cluster, with the agent and with its alternatives; then a node full of pods
     Cluster,
+    /// Rolling restarts under load and deletions of pods, on a cluster, with the agent and with its alternatives
+    Rollout,
+    /// Time of `usher` for a pod with thousands of connections, and of `ss`
+    Cli,
     /// Write the report
     Report,
 }
@@ -86,10 +79,14 @@ impl Name {
         matches!(self, Self::Start | Self::Rollout | Self::Cluster)
     }
 
+    /// Everything except the report.
+    fn benchmarks(names: &[Self]) -> impl Iterator<Item = Self> {
+        names.iter().copied().filter(|name| *name != Self::Report)
+    }
+
     /// The benchmarks among these names that need no cluster.
     fn synthetic(names: &[Self]) -> impl Iterator<Item = Self> {
-        let others = names.iter().copied().filter(|name| *name != Self::Report);
-        others.filter(|name| !name.is_on_cluster())
+        Self::benchmarks(names).filter(|name| !name.is_on_cluster())
     }
 
     /// The name of the benchmark's program and record.
@@ -105,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let needs_cluster = names.iter().any(|name| name.is_on_cluster());
     if needs_cluster && args.cluster.is_none() {
-        return supervisor::run(&[CLUSTER], args.keep, || measure(args, names));
+        return supervisor::run(&[CLUSTER], || measure(args, names));
     }
     measure(args, names).map(|()| ExitCode::SUCCESS)
 }
@@ -123,7 +120,7 @@ fn measure(args: &Args, names: &[Name]) -> Result<()> {
     let mut cluster_name = args.cluster.as_deref();
     if !on_cluster.is_empty() && cluster_name.is_none() {
         steps.run("a cluster with Istio and usher", || {
-            prepare(args.cgroups)?;
+            prepare()?;
             cluster_name = Some(CLUSTER);
             Ok(())
         });
@@ -165,10 +162,7 @@ fn command(name: Name, cargo_options: &[&str], args: &Args, records: &Path) -> C
     let mut bench = cargo(["bench", "--package", "usher-tests", "--bench", &name]);
     bench.args(cargo_options).arg("--");
     let quick = args.quick.then_some("--quick");
-    bench
-        .args(quick)
-        .args(args.enforce.then_some("--enforce"))
-        .args(&args.more);
+    bench.args(quick).args(&args.more);
     let mut line = vec!["cargo xtask bench", &name];
     line.extend(quick);
     line.extend(args.more.iter().map(String::as_str));
@@ -179,12 +173,10 @@ fn command(name: Name, cargo_options: &[&str], args: &Args, records: &Path) -> C
 }
 
 /// A new cluster with an agent that enforces.
-fn prepare(cgroups: Option<Layout>) -> Result<()> {
-    let config = Config::from_env(CLUSTER)?;
+fn prepare() -> Result<()> {
     let cluster = cluster::recreate(Config {
-        cgroups: cgroups.or(config.cgroups),
         sidecars: Sidecars::Istio,
-        ..config
+        ..Config::from_env(CLUSTER)?
     })?;
     cluster::install_agent(&cluster)?;
     let node = ["annotate", "node", cluster.node_name()];

@@ -6,7 +6,7 @@ use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use usher_cluster::{
-    Cluster, Config, Layout, Member, Network,
+    Cluster, Config, Layout, Member,
     programs::{Containerd, Kubernetes, OciRuntime, Profile, Sidecars},
 };
 
@@ -40,9 +40,6 @@ enum Action {
         /// itself, installed, five more minutes), all (images of Dapr and the Cloud SQL proxy as well, four more minutes)
         #[arg(long, default_value = "mesh")]
         sidecars: Sidecars,
-        /// CNI plugin of the pods: bridge or ptp
-        #[arg(long, default_value_t)]
-        network: Network,
         /// Version of Kubernetes: 1.36 or 1.32 (each built from source, once, in 6 minutes) [default: 1.36]
         #[arg(long)]
         kubernetes: Option<Kubernetes>,
@@ -82,7 +79,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
     config.cgroups = args.cgroups.or(config.cgroups);
     if let Action::Up {
         sidecars,
-        network,
         kubernetes,
         containerd,
         runtime,
@@ -91,7 +87,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
     {
         config.nodes = nodes;
         config.sidecars = sidecars;
-        config.network = network;
         config.kubernetes = kubernetes.or(config.kubernetes);
         config.containerd = containerd.or(config.containerd);
         config.runtime = runtime;

@@ -32,15 +32,8 @@ const WATCHED: Duration = Duration::from_secs(6);
 /// Longer than any expected event takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Keep the cluster
-    #[arg(long)]
-    keep: bool,
-}
-
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    supervisor::run(&[CLUSTER], args.keep, show)
+pub(crate) fn run() -> Result<ExitCode> {
+    supervisor::run(&[CLUSTER], show)
 }
 
 fn show() -> Result<()> {
@@ -73,22 +66,19 @@ fn show() -> Result<()> {
         ms(from, complete)
     ));
 
+    let run = |job: &Value, name: &str| -> Result<()> {
+        cluster.apply(job)?;
+        let complete = wait(&cluster, name, LIMIT)?;
+        progress.step(&format!(
+            "Complete {} ms after its app's end",
+            ms(app_end(&cluster, name)?, complete)
+        ));
+        Ok(())
+    };
     progress.step("Job with Istio's proxy, usher enforces");
-    cluster.apply(&job_with_proxy(ENFORCED))?;
-    let complete = wait(&cluster, ENFORCED, LIMIT)?;
-    progress.step(&format!(
-        "Complete {} ms after its app's end",
-        ms(app_end(&cluster, ENFORCED)?, complete)
-    ));
-
+    run(&job_with_proxy(ENFORCED), ENFORCED)?;
     progress.step("for comparison, a Job without a sidecar");
-    cluster.apply(&job(ALONE, NAMESPACE, "Never", &[app()]))?;
-    let complete = wait(&cluster, ALONE, LIMIT)?;
-    progress.step(&format!(
-        "Complete {} ms after its app's end",
-        ms(app_end(&cluster, ALONE)?, complete)
-    ));
-    Ok(())
+    run(&job(ALONE, NAMESPACE, "Never", &[app()]), ALONE)
 }
 
 fn app() -> Value {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use usher_cluster::progress::say;
+use usher_cluster::{programs::Profile, progress::say};
 
 use self::{
     release::{chart, dist, image},
@@ -35,7 +35,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run a Job with Istio's proxy on a real cluster, without usher's help and with it
-    Demo(demo::Args),
+    Demo,
     /// Run lint, unit tests, node tests and the tests on a real cluster
     Test(test::Args),
     /// Write the generated parts of the documentation
@@ -53,7 +53,7 @@ enum Task {
     /// Manage a real Kubernetes cluster of one node or more on this machine
     Cluster(cluster::Args),
     /// Build the agent's container image, as an archive
-    Image(image::Args),
+    Image,
     /// Run the suites that depend on the kernel on older kernels, under software emulation
     Vm(vm::Args),
     /// Run random Jobs with random faults on synthetic pods for hours and judge each result
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Demo(args) => demo::run(&args),
+        Task::Demo => demo::run(),
         Task::Test(args) => test::run(&args),
         Task::Docs => done(docs::write()),
         Task::Pictures(args) => pictures::run(&args),
@@ -80,7 +80,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Fuzz(args) => done(fuzz::run(&args)),
         Task::Bench(args) => bench::run(&args),
         Task::Cluster(args) => done(cluster::run(args)),
-        Task::Image(args) => done(image::run(&args)),
+        Task::Image => done(image::agent(Profile::Release).map(drop)),
         Task::Dist(args) => done(dist::run(&args)),
         Task::Vm(args) => vm::run(&args),
         Task::Soak(args) => soak::run(&args),

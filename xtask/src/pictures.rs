@@ -34,41 +34,34 @@ const SERIES_VARIABLE: &str = "USHER_TEST_RANGES";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Draw the data of the last run again
-    #[arg(long, conflicts_with = "cluster")]
-    again: bool,
-    /// Use this cluster, which is up and has Istio and the agent's image
     #[arg(long)]
-    cluster: Option<String>,
+    again: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let data = target_dir().join(CLUSTER);
-    let done = match &args.cluster {
-        _ if args.again => draw(&data),
-        Some(cluster) => test(cluster, &data).and_then(|()| draw(&data)),
-        None => {
-            return supervisor::run(&[CLUSTER], false, || {
-                cluster::recreate(Config {
-                    sidecars: Sidecars::Istio,
-                    ..Config::from_env(CLUSTER)?
-                })?;
-                test(CLUSTER, &data)?;
-                draw(&data)
-            });
-        }
-    };
-    done.map(|()| ExitCode::SUCCESS)
+    if args.again {
+        return draw(&data).map(|()| ExitCode::SUCCESS);
+    }
+    supervisor::run(&[CLUSTER], || {
+        cluster::recreate(Config {
+            sidecars: Sidecars::Istio,
+            ..Config::from_env(CLUSTER)?
+        })?;
+        test(&data)?;
+        draw(&data)
+    })
 }
 
 fn series(data: &Path) -> PathBuf {
     data.join("ranges.json")
 }
 
-fn test(cluster: &str, data: &Path) -> Result<()> {
+fn test(data: &Path) -> Result<()> {
     file::create_folder(data)?;
     let mut test = cargo("test --package usher-tests --test cluster --".split(' '));
     test.args(TESTS)
-        .env(cluster::VARIABLE, cluster)
+        .env(cluster::VARIABLE, CLUSTER)
         .env(TEXTS_VARIABLE, data)
         .env(SERIES_VARIABLE, series(data));
     run_command(&mut test)

@@ -40,11 +40,7 @@ struct Worker {
 }
 
 /// Runs `work` in a separate process, and then removes the clusters of these names.
-pub(crate) fn run(
-    clusters: &[&str],
-    keep: bool,
-    work: impl FnOnce() -> Result<()>,
-) -> Result<ExitCode> {
+pub(crate) fn run(clusters: &[&str], work: impl FnOnce() -> Result<()>) -> Result<ExitCode> {
     let signals = SIGNALS.into_iter().collect::<SigSet>();
     if env::var_os(WORKER).is_some() {
         setsid().context("begin a session")?;
@@ -57,15 +53,7 @@ pub(crate) fn run(
     if let Some(signal) = signal {
         say(&format!("\n{signal}: ending"));
     }
-    if keep {
-        for name in clusters {
-            say(&format!(
-                "cluster {name} is kept; remove it with: cargo xtask cluster --name {name} down"
-            ));
-        }
-    } else {
-        end(clusters)?;
-    }
+    end(clusters)?;
     Ok(exit_code(status, signal))
 }
 

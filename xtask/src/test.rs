@@ -30,6 +30,7 @@ use usher_cluster::{
 use self::background::Background;
 use crate::{
     bench, lint,
+    list::List,
     step::Steps,
     supervisor,
     workspace::{cargo, metadata, run as run_command},
@@ -43,6 +44,8 @@ const BOUNDARIES: &str =
 const TARGETS: [&str; 2] = ["cluster", "nodes"];
 /// Time limit for a run of tests: three times the longest on two idle cores.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
+/// The parts of the tests that a run selects or skips.
+static SELECTION: List = List(include_str!("test/selection.list"));
 const SOAK: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
@@ -86,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let layouts = clusters::layouts(args.layout, args.all);
     let names = scope.has_clusters.then(|| clusters::names(scope.all));
     let names = names.unwrap_or_default();
-    supervisor::run(&names, false, || {
+    supervisor::run(&names, || {
         let mut steps = Steps::fail_fast("test");
         all_steps(&mut steps, scope, &layouts);
         if !scope.is_root && !args.without_cluster {

@@ -11,10 +11,11 @@ mod setting;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use usher_cluster::progress::say;
 use usher_tests::record::Document;
 
-use super::records;
+use super::{Name, records};
 use crate::{
     file,
     workspace::{root, shown},
@@ -30,20 +31,6 @@ const NOTES: [(&str, &str); 2] = [
     ("fleet", "5,000 nodes, computed"),
     ("elsewhere", "On another machine"),
 ];
-/// The benchmarks in the order of the page.
-const ORDER: [&str; 10] = [
-    "quit",
-    "hold",
-    "start",
-    "cni",
-    "scale",
-    "turnover",
-    "isolation",
-    "cluster",
-    "rollout",
-    "cli",
-];
-
 pub(super) fn write() -> Result<()> {
     let documents = read(&records())?;
     ensure!(
@@ -77,17 +64,22 @@ pub(super) fn write() -> Result<()> {
     Ok(())
 }
 
+/// The names of all benchmarks.
+fn names() -> impl Iterator<Item = String> {
+    Name::benchmarks(Name::value_variants()).map(Name::program)
+}
+
 /// The benchmarks without a record.
-fn missing(documents: &[Document]) -> Vec<&'static str> {
-    let is_missing = |name: &&str| documents.iter().all(|document| document.bench != *name);
-    ORDER.into_iter().filter(is_missing).collect()
+fn missing(documents: &[Document]) -> Vec<String> {
+    let is_missing = |name: &String| documents.iter().all(|document| document.bench != *name);
+    names().filter(is_missing).collect()
 }
 
 fn read(folder: &Path) -> Result<Vec<Document>> {
-    let paths = ORDER.map(|name| folder.join(format!("{name}.json")));
-    let there = paths.iter().filter(|path| path.exists());
+    let paths = names().map(|name| folder.join(format!("{name}.json")));
+    let there = paths.filter(|path| path.exists());
     let read =
-        |path: &PathBuf| Document::read(path).with_context(|| format!("read {}", path.display()));
+        |path: PathBuf| Document::read(&path).with_context(|| format!("read {}", path.display()));
     there.map(read).collect()
 }
 
@@ -205,9 +197,9 @@ mod tests {
     #[test]
     fn benchmarks_without_a_record_are_missing() {
         let mut documents = vec![document()];
-        assert_eq!(missing(&documents), ORDER[1..]);
-        documents.extend(ORDER[1..].iter().map(|name| Document {
-            bench: (*name).to_owned(),
+        assert_eq!(missing(&documents), names().skip(1).collect::<Vec<_>>());
+        documents.extend(names().skip(1).map(|bench| Document {
+            bench,
             ..document()
         }));
         assert_eq!(missing(&documents), [""; 0]);

@@ -31,9 +31,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this architecture [default: both]
-    #[arg(long, value_enum)]
-    arch: Option<Architecture>,
     /// Build the programs again, from a copy of the sources in another folder, and compare
     #[arg(long)]
     verify: bool,
@@ -44,18 +41,15 @@ pub(crate) struct Args {
     #[arg(long)]
     docs: Option<String>,
     /// URL of the folder that will contain these files, for the krew manifest (with --docs)
-    #[arg(long, requires = "docs", conflicts_with = "arch")]
+    #[arg(long, requires = "docs")]
     download: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dist = target_dir().join("dist");
     file::renew_folder(&dist)?;
-    let architectures = args
-        .arch
-        .map_or(Architecture::ALL.to_vec(), |one| vec![one]);
     let mut built = Vec::new();
-    for architecture in architectures {
+    for architecture in Architecture::ALL {
         // Not the directory of `cargo build`: other flags would make cargo build everything again.
         let programs = Programs::build(root(), &target_dir().join("dist-build"), architecture)?;
         if args.verify {

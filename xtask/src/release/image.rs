@@ -1,12 +1,9 @@
 //! `cargo xtask image`: an image with the agent, the CNI plugin, which the agent installs on the host, `usher`, and the
 //! licences of what they contain. All are static programs: they run with any libraries of a host, or none.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use usher_cluster::{
     image::{self, Image, ImageConfig, Layer},
     programs::{self, Profile},
@@ -14,28 +11,30 @@ use usher_cluster::{
 };
 
 use super::{IMAGE_FEATURES, PROGRAMS, notices};
-use crate::workspace::{shown, target_dir};
+use crate::{
+    file,
+    workspace::{shown, target_dir},
+};
 
 /// The image's name in `deploy/manifests/usher.yaml`.
 const AGENT: &str = "usher.test/usher-agent:dev";
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The image's name, with host and tag
-    #[arg(long, default_value = AGENT)]
-    tag: String,
-    /// The archive [default: target/image/usher-agent.tar]
-    #[arg(long)]
-    output: Option<PathBuf>,
-}
-
-pub(crate) fn run(args: &Args) -> Result<()> {
-    write(&args.tag, args.output.clone(), Profile::Release).map(drop)
-}
-
 /// Builds the image of `deploy/manifests/usher.yaml`. Returns its archive.
 pub(crate) fn agent(profile: Profile) -> Result<PathBuf> {
-    write(AGENT, None, profile)
+    let programs = programs(profile)?;
+    let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+    let folder = target_dir().join("image");
+    file::create_folder(&folder)?;
+    let archive = folder.join("usher-agent.tar");
+    let (layer, config) = layer(&programs, &notices::text()?)?;
+    Image {
+        name: AGENT,
+        layers: vec![&layer],
+        config,
+    }
+    .write(&archive)?;
+    say(&format!("image {AGENT} is in {}", shown(&archive)));
+    Ok(archive)
 }
 
 /// Builds the programs of the image.
@@ -55,22 +54,4 @@ pub(super) fn layer(programs: &[&Path], notices: &str) -> Result<(Layer, ImageCo
     let (layer, config) = image::from_scratch(programs)?;
     let place = format!("/{}", notices::NAME);
     Ok((layer.bytes(place, notices, 0o644), config))
-}
-
-fn write(tag: &str, output: Option<PathBuf>, profile: Profile) -> Result<PathBuf> {
-    let programs = programs(profile)?;
-    let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
-    let archive = output.unwrap_or_else(|| target_dir().join("image/usher-agent.tar"));
-    if let Some(parent) = archive.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
-    }
-    let (layer, config) = layer(&programs, &notices::text()?)?;
-    Image {
-        name: tag,
-        layers: vec![&layer],
-        config,
-    }
-    .write(&archive)?;
-    say(&format!("image {tag} is in {}", shown(&archive)));
-    Ok(archive)
 }

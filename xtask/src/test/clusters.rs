@@ -11,46 +11,10 @@ use usher_cluster::{
     programs::{Containerd, Kubernetes, Sidecars},
 };
 
-use super::{LIMIT, Scope, TARGETS, background::Background, rerun, test_command};
+use super::{LIMIT, SELECTION, Scope, TARGETS, background::Background, rerun, test_command};
 use crate::{cluster, step::Steps, supervisor, workspace::run_within};
 
 const NAME: &str = "test";
-/// Tests of features that differ in an old Kubernetes: the chart's permissions, the kubelet's certificate, and the list
-/// of pods.
-const OLD_KUBERNETES: [&str; 3] = ["chart::install::", "chart::own_certificate::", "kubectl::"];
-/// Tests that depend on neither cgroups nor runtimes: the second layout skips them.
-const SAME_EVERYWHERE: [&str; 7] = [
-    "chart::",
-    "cli_explain::",
-    "cli_pictures::",
-    "outage::",
-    "prometheus::",
-    "sidecars::",
-    "tuning::",
-];
-/// Tests that keep the node for themselves for minutes: only with `--all`.
-const SLOW: [&str; 8] = [
-    "chart::deleted::",
-    "chart::policy::",
-    "chart::preflight::",
-    "chart::upgrade::",
-    "linger::crowd::",
-    "outage::",
-    "runtime::",
-    "sidecars::matrix::",
-];
-/// Clusters that the tests of the cluster itself create. Plain `cargo test` skips these tests.
-const SMOKE: [&str; 8] = [
-    "smoke-hybrid",
-    "smoke-v2",
-    "smoke-two",
-    "smoke-two-v2",
-    "smoke-one",
-    "smoke-other",
-    "smoke-pair",
-    "smoke-pair-v2",
-];
-
 /// The layouts to test. The first runs all tests. Every machine supports v2.
 pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
     match wanted {
@@ -62,8 +26,8 @@ pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
 
 /// The clusters that the steps may leave behind.
 pub(super) fn names(all: bool) -> Vec<&'static str> {
-    let smoke = if all { &SMOKE[..] } else { &[] };
-    [&[NAME], smoke].concat()
+    let smoke = SELECTION.first("smoke").filter(|_| all);
+    [NAME].into_iter().chain(smoke).collect()
 }
 
 /// Runs the tests on each layout. Returns the image of the agent.
@@ -79,7 +43,7 @@ pub(super) fn steps(
         Ok(())
     });
     let image = image?;
-    let mut skipped: &[&str] = if scope.all { &[] } else { &SLOW };
+    let mut skipped = (!scope.all).then_some("slow");
     for layout in layouts {
         let title = format!("cluster tests, cgroup layout {layout}");
         // Two runs cover both versions of containerd.
@@ -87,7 +51,8 @@ pub(super) fn steps(
             Layout::Hybrid => Containerd::Debian,
             Layout::V2 => Containerd::Two,
         };
-        let skips = skipped.iter().flat_map(|name| ["--skip", name]);
+        let skips = skipped.iter().flat_map(|kind| SELECTION.first(kind));
+        let skips = skips.flat_map(|name| ["--skip", name]);
         let skips: Vec<&str> = skips.collect();
         rerun::step(steps, &title, || {
             let config = Config {
@@ -98,7 +63,7 @@ pub(super) fn steps(
             };
             test_on(config, TARGETS[0], &image, &skips, scope)
         });
-        skipped = &SAME_EVERYWHERE;
+        skipped = Some("same-everywhere");
     }
     Some(image)
 }
@@ -120,17 +85,19 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
             containerd: Some(Containerd::Two),
             ..Config::from_env(NAME)?
         };
-        test_on(config, TARGETS[0], image, &OLD_KUBERNETES, scope)
+        let filters: Vec<&str> = SELECTION.first("old-kubernetes").collect();
+        test_on(config, TARGETS[0], image, &filters, scope)
     });
     if machine_has_cgroup_v1() {
         steps.run("the cluster itself", || {
-            supervisor::end(&SMOKE)?;
+            let smoke: Vec<&str> = SELECTION.first("smoke").collect();
+            supervisor::end(&smoke)?;
             let mut tests = test_command(scope);
             let tested = run_within(
                 LIMIT,
                 tests.args(["--test", "smoke", "--", "--ignored", "--test-threads=1"]),
             );
-            tested.and(supervisor::end(&SMOKE))
+            tested.and(supervisor::end(&smoke))
         });
     } else {
         // Not an error: otherwise every pipeline on such a machine would fail.
@@ -184,7 +151,7 @@ mod tests {
             .map(|file| fs::read_to_string(folder.join(file)).unwrap());
         let named = texts.iter().flat_map(|text| text.split('"'));
         let named: BTreeSet<&str> = named.filter(|word| word.starts_with("smoke-")).collect();
-        assert_eq!(named, BTreeSet::from(SMOKE));
+        assert_eq!(named, SELECTION.first("smoke").collect());
     }
 
     #[test]
@@ -193,6 +160,6 @@ mod tests {
         assert_eq!(layouts(Some(Layout::Hybrid), true), [Layout::Hybrid]);
         assert_eq!(layouts(None, true)[0], Layout::V2);
         assert_eq!(names(false), [NAME]);
-        assert_eq!(names(true).len(), 1 + SMOKE.len());
+        assert_eq!(names(true).len(), 1 + SELECTION.first("smoke").count());
     }
 }

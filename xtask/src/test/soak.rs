@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Uid::effective().is_root(),
         "a soak needs root for namespaces, mounts and cgroups"
     );
-    supervisor::run(&[], false, || {
+    supervisor::run(&[], || {
         run_command(&mut cargo(["build", "--workspace", "--bins"]))?;
         soak(args, skips_are_errors())
     })

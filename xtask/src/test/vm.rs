@@ -2,7 +2,7 @@
 //!
 //! A guest boots in seconds without virtualization and is many times slower than the machine, so the results are about
 //! function and not about time. The guest mounts the machine's file system read-only and writes to memory. The tables in
-//! docs/compatibility.md are written by hand from the summary of a run.
+//! docs/compatibility.md are written manually from the summary of a run.
 
 mod guest;
 mod outcome;
@@ -11,7 +11,6 @@ mod suite;
 use std::{
     process::ExitCode,
     thread::{self, ScopedJoinHandle},
-    time::Duration,
 };
 
 use anyhow::{Result, anyhow, ensure};
@@ -20,10 +19,8 @@ use usher_cluster::{
     progress::say,
 };
 
-use self::{
-    outcome::Reader,
-    suite::{SUITES, Suite},
-};
+use self::{outcome::Reader, suite::Suite};
+use super::SELECTION;
 use crate::supervisor;
 
 #[derive(Debug, clap::Args)]
@@ -34,35 +31,27 @@ pub(crate) struct Args {
     /// Suites to run [default: all that depend on the kernel]
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
-    /// Only tests with this in their names
-    #[arg(long = "test", value_name = "PART")]
-    tests: Vec<String>,
-    /// Time limit of a guest
-    #[arg(long, default_value = "60", value_name = "MINUTES")]
-    limit: u64,
 }
 
-/// The suites and limits that all guests share.
+/// What all guests share.
 struct Plan {
     tools: Tools,
     suites: Vec<Suite>,
-    limit: Duration,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // The emulators end with this program.
-    supervisor::run(&[], false, || run_suites(args))
+    supervisor::run(&[], || run_suites(args))
 }
 
 fn run_suites(args: &Args) -> Result<()> {
     let names = match &args.suites[..] {
-        [] => &SUITES.map(str::to_owned),
-        names => names,
+        [] => SELECTION.first("kernel").map(str::to_owned).collect(),
+        names => names.to_vec(),
     };
     let plan = &Plan {
         tools: tools()?,
-        suites: suite::build(names, &args.tests)?,
-        limit: Duration::from_secs(args.limit * 60),
+        suites: suite::build(&names)?,
     };
     let kernels: Vec<Kernel> = args
         .kernels
@@ -94,7 +83,7 @@ impl Plan {
     /// Runs the suites in one guest. The results are complete up to the end of the guest, also after an error.
     fn run_on(&self, kernel: &Kernel) -> (Reader, Result<()>) {
         let mut reader = Reader::default();
-        let result = guest::run(kernel, &self.tools, &self.suites, self.limit, |line| {
+        let result = guest::run(kernel, &self.tools, &self.suites, |line| {
             say(&format!("{}: {line}", kernel.release));
             reader.read(line);
         });

@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -31,6 +30,8 @@ const PACK: &str = r#""$0" find . > ../names && "$0" cpio -o -H newc < ../names 
 const DIRECTORIES: [&str; 7] = ["bin", "proc", "dev", "host", "layer", "new", "modules"];
 /// Factor for the timeouts of tests in a guest.
 const SLOWER: u32 = 10;
+/// Time limit of a guest.
+const LIMIT: &str = "60m";
 /// Prefix of output lines for the host.
 pub(super) const MARK: &str = "vm-suite";
 
@@ -39,15 +40,13 @@ pub(super) fn run(
     kernel: &Kernel,
     tools: &Tools,
     suites: &[Suite],
-    limit: Duration,
     mut line: impl FnMut(&str),
 ) -> Result<()> {
     let folder = target_dir().join("vm").join(&kernel.release);
     file::renew_folder(&folder)?;
     let initramfs = initramfs(&folder, kernel, tools, suites)?;
-    let seconds = limit.as_secs().to_string();
     let mut emulator = Command::new("timeout");
-    emulator.arg(&seconds).arg(&tools.emulator);
+    emulator.arg(LIMIT).arg(&tools.emulator);
     // Emulation, because a device for virtualization may exist and not work. One thread for both processors: with two,
     // a guest's kernel sometimes crashes at an int3 (QEMU 7.2, Linux 6.12). It has already restored the instruction of
     // a jump label, and the other processor runs the old translation.
@@ -74,7 +73,7 @@ pub(super) fn run(
     let status = guest.wait().context("wait for the emulator")?;
     ensure!(
         status.success(),
-        "the guest ended with {status} (limit {seconds} s)"
+        "the guest ended with {status} (limit {LIMIT})"
     );
     Ok(())
 }

@@ -14,20 +14,6 @@ use crate::{
     workspace::{cargo, target_dir},
 };
 
-/// The suites that depend on the kernel and measure no time.
-pub(super) const SUITES: [&str; 11] = [
-    "sys",
-    "sys-hold",
-    "sys-start",
-    "synthetic",
-    "faults",
-    "hold",
-    "start",
-    "linger",
-    "sidecars",
-    "places",
-    "leaks",
-];
 /// The features of the kernel, as `usher check` probes them.
 pub(super) const PROBE: &str = "check";
 
@@ -37,8 +23,8 @@ pub(super) struct Suite {
     pub(super) command: Vec<String>,
 }
 
-/// Builds all programs. Returns the suites of these names, each limited to tests with one of `parts` in their names.
-pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
+/// Builds all programs. Returns the suites of these names.
+pub(super) fn build(names: &[String]) -> Result<Vec<Suite>> {
     test::build()?;
     let programs = programs()?;
     let usher = target_dir().join("debug/usher").display().to_string();
@@ -50,13 +36,13 @@ pub(super) fn build(names: &[String], parts: &[String]) -> Result<Vec<Suite>> {
     }];
     for name in names {
         let Some(program) = programs.get(name) else {
-            bail!("unknown suite {name}; valid: {}", SUITES.join(" "));
+            bail!("unknown suite {name}");
         };
         // The guest is many times slower than the machine: two threads are enough for its two processors.
         let words = [program.display().to_string(), "--test-threads=2".to_owned()];
         suites.push(Suite {
             name: name.clone(),
-            command: words.into_iter().chain(parts.iter().cloned()).collect(),
+            command: words.into(),
         });
     }
     Ok(suites)
