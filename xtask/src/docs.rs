@@ -19,21 +19,15 @@ use self::page::Part;
 use crate::file;
 
 const PARTS: [Part; 10] = [
-    (
-        "sidecars",
-        "overview of recipes",
-        || Ok(recipes::overview()),
-    ),
-    ("sidecars", "recipes", || Ok(recipes::each())),
-    ("configuration", "annotations", || {
-        Ok(configuration::annotations())
-    }),
+    ("sidecars", "overview of recipes", recipes::overview),
+    ("sidecars", "recipes", recipes::each),
+    ("configuration", "annotations", configuration::annotations),
     ("configuration", "configuration keys", configuration::keys),
-    ("metrics", "metrics", || Ok(metrics::reference())),
+    ("metrics", "metrics", metrics::reference),
     ("metrics", "alerts", metrics::alerts),
     ("metrics", "recorded", metrics::recorded),
     ("metrics", "panels", metrics::panels),
-    ("events", "reasons", || Ok(events::reasons())),
+    ("events", "reasons", events::reasons),
     ("reference-cli", "command lines", cli::reference),
 ];
 

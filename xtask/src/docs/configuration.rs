@@ -1,11 +1,11 @@
 //! Annotations, and the keys of the configuration file.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use usher_core::settings::{
     annotation::{self, Known},
-    config::{Config, Defaults, Ladder},
+    config::{Config, origin},
 };
 
 use super::markdown::{code, codes, listed, table};
@@ -22,9 +22,10 @@ struct Key {
     meaning: &'static str,
 }
 
-pub(super) fn annotations() -> String {
+pub(super) fn annotations() -> Result<String> {
     let rows: Vec<_> = annotation::KNOWN.iter().map(row).collect();
-    table(["annotation", "on", "values", "default", "meaning"], &rows)
+    let head = ["annotation", "on", "values", "default", "meaning"];
+    Ok(table(head, &rows))
 }
 
 fn row(known: &Known) -> [String; 5] {
@@ -89,58 +90,22 @@ fn all(config: &Config) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// The pattern has no `..`, so a new field does not compile until it is added.
-fn defaults(config: &Config) -> BTreeMap<&'static str, String> {
-    let Config {
-        modes: _,
-        recipes: _,
-        excluded_namespaces: _,
-        defaults:
-            Defaults {
-                quit,
-                quit_delay,
-                drain,
-                spoil,
-                hold,
-                hold_deadline,
-                on_deadline,
-                hold_again,
-            },
-        ladder:
-            Ladder {
-                attempt,
-                settle,
-                settle_signal,
-                listen,
-                kill,
-            },
-    } = config;
-    BTreeMap::from([
-        ("mode", "observe".to_owned()),
-        ("modes.quit", "observe".to_owned()),
-        ("modes.hold", "observe".to_owned()),
-        ("modes.linger", "observe".to_owned()),
-        ("recipes", "[]".to_owned()),
-        ("excludedNamespaces", "[]".to_owned()),
-        ("defaults.quit", quit.to_string()),
-        ("defaults.quitDelay", duration(*quit_delay)),
-        ("defaults.drain", duration(*drain)),
-        ("defaults.spoil", spoil.to_string()),
-        ("defaults.hold", hold.to_string()),
-        ("defaults.holdDeadline", duration(*hold_deadline)),
-        ("defaults.onDeadline", on_deadline.into_str().to_owned()),
-        ("defaults.holdAgain", hold_again.to_string()),
-        ("ladder.attempt", duration(*attempt)),
-        ("ladder.settle", duration(*settle)),
-        ("ladder.settleSignal", duration(*settle_signal)),
-        ("ladder.listen", duration(*listen)),
-        ("ladder.kill", kill.to_string()),
-    ])
-}
-
-/// A duration as in the configuration file.
-fn duration(duration: Duration) -> String {
-    format!("{duration:?}").replace("ns", "s")
+/// The keys of the file with their defaults, as `usher config` lists them; its list has neither modes nor recipes.
+fn defaults(config: &Config) -> BTreeMap<String, String> {
+    let others = [
+        ("mode", "observe"),
+        ("modes.quit", "observe"),
+        ("modes.hold", "observe"),
+        ("modes.linger", "observe"),
+        ("recipes", "[]"),
+    ];
+    let others = others.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let settings = origin::settings(config, "", "").into_iter();
+    settings
+        .filter(|setting| !setting.key.starts_with("recipes."))
+        .map(|setting| (setting.key, setting.value))
+        .chain(others)
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! The reasons of Events.
 
+use anyhow::Result;
 use usher_core::kube_event::{Meaning, Reason};
 
 use super::markdown::{code, table};
 
-pub(super) fn reasons() -> String {
+pub(super) fn reasons() -> Result<String> {
     let rows: Vec<_> = Reason::ALL.iter().map(|reason| row(*reason)).collect();
-    table(["reason", "type", "on", "when", "what to do"], &rows)
+    let head = ["reason", "type", "on", "when", "what to do"];
+    Ok(table(head, &rows))
 }
 
 fn row(reason: Reason) -> [String; 5] {

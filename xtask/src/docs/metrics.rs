@@ -14,9 +14,10 @@ const DASHBOARD: &str = include_str!("../../../deploy/chart/files/dashboards/ush
 const IMAGES: &str = "images/metrics";
 
 /// All metrics of an agent.
-pub(super) fn reference() -> String {
+pub(super) fn reference() -> Result<String> {
     let rows: Vec<_> = metric::all().map(row).collect();
-    table(["metric", "type", "unit", "labels", "meaning"], &rows)
+    let head = ["metric", "type", "unit", "labels", "meaning"];
+    Ok(table(head, &rows))
 }
 
 fn row(metric: &Metric) -> [String; 5] {

@@ -1,63 +1,30 @@
 //! The built-in recipes: one table of all, and a section for each.
 
+use anyhow::Result;
 use usher_core::recipe::{Described, ExitCode, Recipe, Stretch, builtin};
 
 use super::{
-    markdown::{code, distinct, listed, table, wide_table, with_note},
+    markdown::{code, listed, table, wide_table, with_note},
     recipe::{after_term, ends_in, exists, hold, overrides, recognition},
 };
 
-/// One row for each range of versions of each recipe.
-pub(super) fn overview() -> String {
-    let head = [
-        "sidecar",
-        "recognised by",
-        "version",
-        "made to quit by, in this order",
-        "exit code",
-        "ends in",
-        "known from",
-    ];
-    let rows: Vec<_> = sorted().iter().flat_map(rows).collect();
-    table(head, &rows)
+pub(super) fn overview() -> Result<String> {
+    let row = |recipe: &Recipe| {
+        let link = format!("[{}](#{})", recipe.name, recipe.name);
+        let stage = match recipe.ends_by_itself {
+            true => "none: it ends by itself",
+            false => recipe.order.into_str(),
+        };
+        [link, recipe.title.clone(), stage.to_owned()]
+    };
+    let rows: Vec<_> = sorted().iter().map(row).collect();
+    Ok(table(["sidecar", "what it is", "stage"], &rows))
 }
 
 fn sorted() -> Vec<Recipe> {
     let mut recipes = builtin().to_vec();
     recipes.sort_by(|one, other| one.name.cmp(&other.name));
     recipes
-}
-
-fn rows(recipe: &Recipe) -> Vec<[String; 7]> {
-    let mut first = [
-        format!("[{}](#{})", recipe.name, recipe.name),
-        recognition(recipe).join("; "),
-    ];
-    let mut rows = Vec::new();
-    for Stretch { versions, steps } in recipe.quit_by_version() {
-        let [name, recognised] = std::mem::take(&mut first);
-        rows.push([
-            name,
-            recognised,
-            versions.to_string(),
-            match recipe.ends_by_itself {
-                true => "nothing: it ends by itself".to_owned(),
-                false => {
-                    let note = |step: &Described<'_>| if step.when.is_empty() { "" } else { "if" };
-                    let steps = steps.iter().map(|step| with_note(act(step), note(step)));
-                    steps.collect::<Vec<_>>().join(", ")
-                }
-            },
-            same(steps.iter().map(|step| step.step.code.to_string())),
-            same(
-                steps
-                    .iter()
-                    .map(|step| ends_in(step.step.takes.by_default())),
-            ),
-            distinct(steps.iter().map(known_from)).join("; "),
-        ]);
-    }
-    rows
 }
 
 fn act(step: &Described<'_>) -> String {
@@ -68,37 +35,20 @@ fn act_where(step: &Described<'_>) -> String {
     with_note(act(step), &exists(step))
 }
 
-/// All texts, or one text if all are equal.
-fn same(texts: impl Iterator<Item = String>) -> String {
-    let mut texts: Vec<String> = texts.collect();
-    let all = texts.join(", ");
-    texts.dedup();
-    match texts.as_slice() {
-        [one] => one.clone(),
-        _ => all,
-    }
-}
-
-/// The source of the effects of a step.
+/// The source of the effects of a step, with the measured times.
 fn known_from(step: &Described<'_>) -> String {
     match (&step.step.measured, step.step.code) {
-        (Some(measured), _) => format!("measured ({}, {})", measured.version, measured.date),
+        (Some(measured), _) => format!(
+            "measured ({}, {}): {}",
+            measured.version, measured.date, measured.ends
+        ),
         (None, ExitCode::Unknown) => "not known".to_owned(),
         (None, ExitCode::Known(_)) => "source".to_owned(),
     }
 }
 
-/// [`known_from`], with the measured times.
-fn known_from_figures(step: &Described<'_>) -> String {
-    let basis = known_from(step);
-    match &step.step.measured {
-        Some(measured) => format!("{basis}: {}", measured.ends),
-        None => basis,
-    }
-}
-
-pub(super) fn each() -> String {
-    sorted().iter().map(section).collect()
+pub(super) fn each() -> Result<String> {
+    Ok(sorted().iter().map(section).collect())
 }
 
 fn section(recipe: &Recipe) -> String {
@@ -167,7 +117,7 @@ fn steps(recipe: &Recipe) -> String {
                 exists(step),
                 step.step.code.to_string(),
                 ends_in(step.step.takes.by_default()),
-                known_from_figures(step),
+                known_from(step),
             ]);
         }
     }
