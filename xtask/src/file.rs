@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde::Serialize;
 
 use crate::workspace::{root, shown};
 
@@ -24,11 +23,6 @@ pub(crate) fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result
     let path = path.as_ref();
     create_folder(path.parent().unwrap_or(path))?;
     at("write", path, |path| fs::write(path, content))
-}
-
-pub(crate) fn write_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).context("encode as JSON")?;
-    write(path, text + "\n")
 }
 
 /// Creates the missing folders of the copy's path.

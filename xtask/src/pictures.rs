@@ -12,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use usher_cluster::{Config, programs::Sidecars, progress::say};
 
 use self::panel::Run;
@@ -69,22 +69,18 @@ fn test(data: &Path) -> Result<()> {
 
 fn draw(data: &Path) -> Result<()> {
     for name in COMMANDS {
-        let text = read(&data.join(name).with_extension("ansi"))?;
+        let text = file::read(data.join(name).with_extension("ansi"))?;
         let svg = anstyle_svg::Term::new().render_svg(&text);
         let folder = root().join(COMMAND_FOLDER);
         write(&folder.join(name).with_extension("svg"), &svg)?;
     }
-    let run = Run::parse(&read(&series(data))?)?;
+    let run = Run::parse(&file::read(series(data))?)?;
     let folder = root().join(PANEL_FOLDER);
     file::renew_folder(&folder)?;
     for panel in run.over_time() {
         write(&folder.join(file_name(&panel.title)), &panel.draw(&run)?)?;
     }
     Ok(())
-}
-
-fn read(path: &Path) -> Result<String> {
-    file::read(path).context("a run leaves this file")
 }
 
 fn write(path: &Path, svg: &str) -> Result<()> {

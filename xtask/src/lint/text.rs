@@ -100,7 +100,7 @@ pub(super) fn processes(source: &Source) -> Vec<Finding> {
     )
 }
 
-/// Whole words in any case, also within names: `is_told`.
+/// Whole words in any case, also between the underscores of a name.
 pub(super) fn words(source: &Source) -> Vec<Finding> {
     if !WORDED.iter().any(|end| source.path.ends_with(end)) {
         return Vec::new();

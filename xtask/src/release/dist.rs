@@ -17,10 +17,7 @@ use usher_cluster::{
     progress::say,
 };
 
-use self::{
-    archive::Published,
-    build::{Architecture, Programs},
-};
+use self::build::{Architecture, Programs};
 use super::notices;
 use crate::{
     file,
@@ -74,11 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = name.unwrap_or_else(|| format!("usher.test/usher-agent:{VERSION}"));
     let digest = write_image(&name, &built, &notices, &dist)?;
     sbom::write(&dist.join(format!("usher-{VERSION}.cdx.json")))?;
-    let published = Published {
-        image: args.tag.as_deref(),
-        docs: args.docs.as_deref(),
-    };
-    archive::chart(&published, &dist)?;
+    archive::chart(args.tag.as_deref(), args.docs.as_deref(), &dist)?;
     let sums = sums(&dist)?;
     file::write(dist.join("SHA256SUMS"), &sums)?;
     say(&format!(

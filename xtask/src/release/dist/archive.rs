@@ -67,43 +67,34 @@ pub(super) fn manual() -> Result<Extras> {
     Ok(files)
 }
 
-/// Values that a published chart has by default.
-#[derive(Debug, Default)]
-pub(super) struct Published<'a> {
-    /// The image's name, with its tag.
-    pub(super) image: Option<&'a str>,
-    /// The URL of the folder that contains `docs`.
-    pub(super) docs: Option<&'a str>,
-}
-
-impl Published<'_> {
-    fn apply(&self, values: &str) -> Result<String> {
-        let repository = self.image.map(|image| match image.rsplit_once(':') {
-            Some((repository, tag)) if !tag.contains('/') => repository,
-            _ => image,
-        });
-        let defaults = [
-            ("\n  repository: ", repository),
-            ("\n    runbookBase: ", self.docs),
-        ];
-        let mut values = values.to_owned();
-        for (key, value) in defaults {
-            let Some(value) = value else { continue };
-            let empty = format!("{key}\"\"\n");
-            let count = values.matches(&empty).count();
-            ensure!(
-                count == 1,
-                "values.yaml has {count} times {:?}",
-                empty.trim()
-            );
-            values = values.replace(&empty, &format!("{key}{value}\n"));
-        }
-        Ok(values)
+/// The values of a published chart: by default with this image, whose name may have a tag, and with the URL of the
+/// folder that contains `docs`.
+fn published(values: &str, image: Option<&str>, docs: Option<&str>) -> Result<String> {
+    let repository = image.map(|image| match image.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => image,
+    });
+    let defaults = [
+        ("\n  repository: ", repository),
+        ("\n    runbookBase: ", docs),
+    ];
+    let mut values = values.to_owned();
+    for (key, value) in defaults {
+        let Some(value) = value else { continue };
+        let empty = format!("{key}\"\"\n");
+        let count = values.matches(&empty).count();
+        ensure!(
+            count == 1,
+            "values.yaml has {count} times {:?}",
+            empty.trim()
+        );
+        values = values.replace(&empty, &format!("{key}{value}\n"));
     }
+    Ok(values)
 }
 
 /// Writes `usher-VERSION.tgz`: packed by helm, and packed again without helm's time.
-pub(super) fn chart(published: &Published<'_>, dist: &Path) -> Result<()> {
+pub(super) fn chart(image: Option<&str>, docs: Option<&str>, dist: &Path) -> Result<()> {
     let folder = target_dir().join("dist-chart");
     let sources = folder.join("usher");
     file::renew_folder(&folder)?;
@@ -112,7 +103,7 @@ pub(super) fn chart(published: &Published<'_>, dist: &Path) -> Result<()> {
         .arg(root().join(CHART))
         .arg(&sources))?;
     let values = sources.join("values.yaml");
-    file::write(&values, published.apply(&file::read(&values)?)?)?;
+    file::write(&values, published(&file::read(&values)?, image, docs)?)?;
     let mut package = Command::new(programs::helm()?);
     package
         .args(["package", "--app-version", VERSION, "--version", VERSION])
@@ -133,21 +124,16 @@ mod tests {
     #[test]
     fn published_chart_has_its_image_and_documentation() {
         let values = fs::read_to_string(root().join(CHART).join("values.yaml")).unwrap();
-        let published = Published {
-            image: Some("registry.example:5000/a/usher-agent:1.2.3"),
-            docs: Some("https://git.example/usher/blob/v1.2.3"),
-        };
-        let text = published.apply(&values).unwrap();
+        let image = Some("registry.example:5000/a/usher-agent:1.2.3");
+        let docs = Some("https://git.example/usher/blob/v1.2.3");
+        let text = published(&values, image, docs).unwrap();
         assert!(text.contains("\n  repository: registry.example:5000/a/usher-agent\n"));
         assert!(text.contains("\n    runbookBase: https://git.example/usher/blob/v1.2.3\n"));
-        assert_eq!(Published::default().apply(&values).unwrap(), values);
-        let without_tag = Published {
-            image: Some("registry.example:5000/usher-agent"),
-            docs: None,
-        };
-        let text = without_tag.apply(&values).unwrap();
+        assert_eq!(published(&values, None, None).unwrap(), values);
+        let without_tag = Some("registry.example:5000/usher-agent");
+        let text = published(&values, without_tag, None).unwrap();
         assert!(text.contains("repository: registry.example:5000/usher-agent\n"));
-        assert!(published.apply("image: {}\n").is_err());
+        assert!(published("image: {}\n", image, docs).is_err());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub(super) fn write(path: &Path) -> Result<()> {
-    file::write_json(path, &document()?)
+    file::write(path, format!("{:#}\n", document()?))
 }
 
 fn document() -> Result<Value> {
