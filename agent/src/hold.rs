@@ -88,7 +88,8 @@ impl Sandboxes {
             .map_or_else(Span::none, |sandbox| sandbox.span.clone())
     }
 
-    /// Opens an announced sandbox. None for the host's network namespace, which the agent never changes.
+    /// Opens an announced sandbox. None for the host's network namespace, which the agent never changes, and if the
+    /// plugin has gone.
     pub(crate) fn announced(
         &mut self,
         worker: &mut Worker,
@@ -98,6 +99,7 @@ impl Sandboxes {
         let Announcement {
             request,
             netns,
+            plugin,
             reply,
         } = announcement;
         let PodName {
@@ -116,6 +118,12 @@ impl Sandboxes {
             tracing::warn!(
                 "ignored a pod that the CNI plugin announced in the host's network namespace"
             );
+            return None;
+        }
+        // Checked at the moment of the decision: this process may have been stopped until now.
+        if plugin.is_closed() {
+            let _entered = span.enter();
+            tracing::debug!("ignored a pod whose CNI plugin no longer waits");
             return None;
         }
         if let Some(uid) = uid {

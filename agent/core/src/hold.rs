@@ -145,7 +145,7 @@ pub enum NotHeld {
     #[error("the pod is being deleted, or its apps have ended")]
     Ending,
     /// There is no table of an earlier agent either.
-    #[error("the pod's apps had started before usher")]
+    #[error("the pod's apps had started before their connections could be held")]
     Late,
     #[error("the pod's apps had started before its Namespace could be read")]
     NamespaceReadLate,

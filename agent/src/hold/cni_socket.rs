@@ -1,7 +1,9 @@
 //! The CNI socket: the plugin announces each pod that has a new network namespace.
 //!
 //! `usher-cni` connects, sends one [`Request`] with a descriptor of the namespace, and waits a bounded time for one
-//! [`Reply`]. A request is processed even after that time, and its reply is dropped.
+//! [`Reply`]. The runtime starts no container of the pod before the plugin ends, so while its connection is open no
+//! container runs. The event loop ignores a request whose plugin has gone: its containers may run, and the agent may not
+//! have observed them yet. The agent then finds the pod like one that was not announced.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -32,7 +34,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Announcement {
     pub(crate) request: Request,
     pub(crate) netns: Netns,
-    /// The plugin may have stopped waiting.
+    /// Closed when the plugin has stopped waiting.
+    pub(crate) plugin: Arc<Connection>,
     pub(crate) reply: oneshot::Sender<Reply>,
 }
 
@@ -119,9 +122,11 @@ async fn serve(
         _ => return Err(Refused::Descriptors { count }),
     };
     let (reply, replied) = oneshot::channel();
+    let connection = Arc::new(connection);
     let announcement = Announcement {
         request,
         netns,
+        plugin: Arc::clone(&connection),
         reply,
     };
     // Fails only when the agent is ending.

@@ -1,9 +1,11 @@
 use std::{fs::File, time::Duration};
 
 use usher_core::{
-    base::id::{ContainerId, PodUid},
+    base::id::{ContainerId, NetnsId, PodUid},
+    cni::protocol::Request,
     hold::Remains,
 };
+use usher_sys::{pods::proc::ProcRoot, seqpacket::Connection};
 
 use super::*;
 
@@ -179,4 +181,45 @@ fn table_of_an_unknown_sandbox_cannot_be_installed() {
     let is_failed = matches!(failed, Some(Event::Armed { result: Err(_), .. }));
     assert!(is_failed, "{failed:?}");
     assert_eq!(worker.unsent_jobs(), []);
+}
+
+/// A host with another network namespace than that of the test.
+fn host() -> Host {
+    Host {
+        proc: ProcRoot::new("/proc"),
+        netns: NetnsId { dev: 0, ino: 0 },
+        is_certain: true,
+    }
+}
+
+/// The runtime may have started its containers.
+#[tokio::test]
+async fn announcement_of_a_plugin_that_has_gone_is_ignored() {
+    for is_gone in [false, true] {
+        let (plugin, peer) = Connection::pair().unwrap();
+        let peer = (!is_gone).then_some(peer);
+        let (reply, mut replied) = oneshot::channel();
+        let announcement = Announcement {
+            request: Request {
+                pod: PodName {
+                    namespace: "shop".to_owned(),
+                    name: "report".to_owned(),
+                    uid: None,
+                },
+                sandbox: id(),
+                interface: "eth0".to_owned(),
+            },
+            netns: own_netns(),
+            plugin: Arc::new(plugin),
+            reply,
+        };
+        let mut worker = Worker::absent();
+        let mut sandboxes = Sandboxes::default();
+        let event = sandboxes.announced(&mut worker, &host(), announcement);
+        assert_eq!(matches!(event, Some(Event::Sandbox(_))), !is_gone);
+        assert_eq!(sandboxes.open.is_empty(), is_gone);
+        let is_dropped = replied.try_recv() == Err(oneshot::error::TryRecvError::Closed);
+        assert_eq!(is_dropped, is_gone);
+        drop(peer);
+    }
 }

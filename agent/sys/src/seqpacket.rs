@@ -15,7 +15,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, sockopt::PeerCredentials},
+};
 use rustix::{
     io::Errno,
     net::{
@@ -107,6 +110,15 @@ impl Connection {
         getsockopt(self.fd.get_ref(), PeerCredentials)
             .map(|credentials| credentials.uid())
             .map_err(failed("getsockopt"))
+    }
+
+    /// Whether the peer has closed the connection or exited. A message that it sent before can still be received.
+    pub fn is_closed(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.get_ref().as_fd(), PollFlags::empty())];
+        // An error can only be EINTR or ENOMEM.
+        let is_ready = matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1));
+        let hung_up = |events: PollFlags| events.contains(PollFlags::POLLHUP);
+        is_ready && fds[0].revents().is_some_and(hung_up)
     }
 
     /// Waits for a message of at most `buffer`'s length, and its descriptors; None if the peer has closed the
@@ -230,7 +242,9 @@ mod tests {
             rustix::process::getuid().as_raw()
         );
         let file = File::open("/proc/self/ns/net").unwrap();
+        assert!(!connection.is_closed());
         send_now(client.as_fd(), b"hello", &[file.as_fd()]).unwrap();
+        assert!(!connection.is_closed());
         let mut buffer = [0; 8];
         let (length, fds) = connection.receive(&mut buffer).await.unwrap().unwrap();
         assert_eq!((&buffer[..length], fds.len()), (&b"hello"[..], 1));
@@ -242,5 +256,22 @@ mod tests {
         drop(client);
         assert!(connection.receive(&mut buffer).await.unwrap().is_none());
         assert!(connection.send(b"answer").is_err());
+    }
+
+    /// It closed while its connection waited in the backlog.
+    #[tokio::test]
+    async fn message_of_a_peer_that_has_closed_is_received() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = Listener::bind(&path).unwrap();
+        let client = client(&path);
+        send_now(client.as_fd(), b"hello", &[]).unwrap();
+        drop(client);
+        let connection = listener.accept().await.unwrap();
+        assert!(connection.is_closed());
+        let mut buffer = [0; 8];
+        let message = connection.receive(&mut buffer).await.unwrap();
+        assert_eq!(message.map(|(length, _fds)| length), Some(5));
+        assert!(connection.is_closed());
     }
 }

@@ -115,6 +115,27 @@ fn stopped() {
     connected(&node.run(&crate::late("after")).client_result("app"), 1);
 }
 
+/// The plugin gives up, and its app runs before the agent reads the request.
+#[test]
+fn stopped_while_a_pod_starts() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    agent.signal(Signal::SIGSTOP);
+    let app = ContainerSpec::client("app", Client::to(FAR).shrugging().staying());
+    let spec = pod("late", app, mesh::proxy(Listen::OnCommand)).impatient();
+    let late = node.run(&spec);
+    crate::refused(&late.client_result_so_far("app", 1));
+    agent.signal(Signal::SIGCONT);
+    agent.wait_metric("usher_decisions_total", "not-held", |count| count > 0.5);
+    let decisions = agent.decisions(&late.name());
+    assert!(
+        !decisions.contains(&"hold-armed".to_owned()),
+        "{decisions:?}"
+    );
+    assert!(!has_table(&late));
+    next_pod_is_held(&node, &agent, "after");
+}
+
 #[test]
 fn wedged() {
     let Some(node) = holding() else { return };

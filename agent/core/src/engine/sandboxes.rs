@@ -181,8 +181,10 @@ impl Engine {
             return;
         };
         let now = self.now;
-        actions.extend(tracked.hold.starts.withdraw(&tracked.uid));
-        if let HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } = &sandbox.phase {
+        actions.extend(tracked.hold.starts.withdraw(&tracked.uid, Opened::Ending));
+        if let HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } = &sandbox.phase
+            && !held.is_late
+        {
             let kind = held.opened(now, Opened::Ending, Tally::default(), Vec::new());
             let spec = tracked.spec.as_deref();
             actions.push(Action::report(uid, spec, None, kind, None));

@@ -24,13 +24,24 @@ pub(crate) struct Conditions<'engine> {
 impl Conditions<'_> {
     /// Whether a container that may connect has started in this sandbox, or runs in any sandbox of the pod.
     pub(crate) fn any_app_started(self, first_run: u64) -> bool {
+        self.any_started_app(first_run, |_id| true)
+    }
+
+    /// The same, of the runs that pass `filter`.
+    pub(super) fn any_started_app(
+        self,
+        first_run: u64,
+        filter: impl Fn(&ContainerId) -> bool,
+    ) -> bool {
         let sidecars = self.view.plan.held_ports();
         self.view.spec.containers.iter().any(|container| {
             let is_sidecar = sidecars
                 .iter()
                 .any(|held_port| held_port.sidecar == container.name);
             let newest = self.runs.newest(&container.name);
-            !is_sidecar && newest.is_some_and(|(_id, run)| run.order >= first_run || run.lives())
+            !is_sidecar
+                && newest
+                    .is_some_and(|(id, run)| (run.order >= first_run || run.lives()) && filter(id))
         })
     }
 

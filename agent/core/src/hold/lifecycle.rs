@@ -103,6 +103,30 @@ impl<'engine> HoldReview<'engine> {
             self.close(hold, actions);
             return;
         }
+        // A start that is held has not happened yet.
+        let is_late = !count_only
+            && self.may_be_late(sandbox)
+            && sandbox.awaits_reply()
+            && self.view.is_some_and(|view| {
+                self.conditions(view)
+                    .any_started_app(sandbox.first_run, |id| !hold.starts.was_held(id))
+            });
+        let time = self
+            .view
+            .map_or(LEASE, |view| view.plan.tuning.hold_deadline);
+        let held = |table, ports| HeldPorts::new(self.now, self.now + time, table, ports);
+        if is_late {
+            let kind = Kind::NotHeld(NotHeld::Late);
+            reply(sandbox, Outcome::Open, &kind.reason(), actions);
+            actions.push(self.report(None, kind));
+            actions.extend(hold.starts.withdraw(self.uid, Opened::NotWanted));
+            sandbox.phase = HoldPhase::Holding(HeldPorts {
+                is_late,
+                ..held(TableKind::Holding, ports)
+            });
+            sandbox.release(Opened::NotWanted, false, actions);
+            return;
+        }
         let (outcome, reason, table) = if count_only {
             (Outcome::Open, COUNTED, TableKind::CountOnly)
         } else {
@@ -112,10 +136,7 @@ impl<'engine> HoldReview<'engine> {
         if let Some(view) = self.view.filter(|_| !count_only) {
             actions.push(self.report(None, self.armed_kind(view, &ports)));
         }
-        let time = self
-            .view
-            .map_or(LEASE, |view| view.plan.tuning.hold_deadline);
-        sandbox.phase = HoldPhase::Holding(HeldPorts::new(self.now, self.now + time, table, ports));
+        sandbox.phase = HoldPhase::Holding(held(table, ports));
     }
 
     /// The ports have been released, or could not be.
@@ -158,7 +179,7 @@ impl<'engine> HoldReview<'engine> {
             let is_pending = *rearm || *why == Opened::InitContainer;
             // It had expired before any app started: that was reported at its adoption, and nothing was refused.
             let is_anew = *rearm && held.ports.is_empty();
-            if !is_anew {
+            if !is_anew && !held.is_late {
                 actions.push(self.report(None, kind));
             }
             if is_pending {
@@ -217,19 +238,24 @@ impl<'engine> HoldReview<'engine> {
         if view.is_ending() {
             return Judgement::Never(NotHeld::Ending);
         }
-        let may_be_late = !self.by_operator && !sandbox.is_again;
-        if may_be_late && sandbox.is_found() && conditions.any_app_started(0) {
-            return Judgement::Never(NotHeld::Late);
-        }
-        if may_be_late && sandbox.namespace_failed && conditions.any_app_started(sandbox.first_run)
-        {
-            return Judgement::Never(NotHeld::NamespaceReadLate);
+        if self.may_be_late(sandbox) && conditions.any_app_started(sandbox.first_run) {
+            if sandbox.is_found() || sandbox.awaits_reply() {
+                return Judgement::Never(NotHeld::Late);
+            }
+            if sandbox.namespace_failed {
+                return Judgement::Never(NotHeld::NamespaceReadLate);
+            }
         }
         let were_completed = sandbox.had_table && !conditions.may_run_init_containers();
         match were_completed || conditions.init_containers_completed(sandbox.first_run) {
             true => Judgement::Now,
             false => Judgement::Later,
         }
+    }
+
+    /// Whether an app that has started is a reason against the hold.
+    const fn may_be_late(self, sandbox: &Sandbox) -> bool {
+        !self.by_operator && !sandbox.is_again
     }
 
     /// The table of a pod with all its ports held.

@@ -142,6 +142,8 @@ pub(crate) struct HeldPorts {
     pub(crate) renew: Option<Timestamp>,
     /// An app has started, so that connections may be held: the deadline is no longer extended.
     pub(crate) is_timed: bool,
+    /// An app had started before the table was installed: the pod was reported as not held.
+    pub(crate) is_late: bool,
 }
 
 impl HeldPorts {
@@ -164,6 +166,7 @@ impl HeldPorts {
             renew: None,
             // The deadline of a table that only counts is never extended.
             is_timed: matches!(table, TableKind::CountOnly),
+            is_late: false,
         }
     }
 
@@ -234,6 +237,12 @@ impl Sandbox {
 
     pub(crate) const fn is_found(&self) -> bool {
         matches!(self.origin, Origin::Found { .. })
+    }
+
+    /// Whether the CNI plugin has no reply. The runtime starts no container of the sandbox before the plugin ends, so
+    /// where one has started, the plugin has given up.
+    pub(crate) const fn awaits_reply(&self) -> bool {
+        matches!(self.origin, Origin::Announced { reply: None })
     }
 
     pub(crate) fn holds(&self) -> bool {

@@ -55,13 +55,13 @@ impl Starts {
         self.wanted.iter().any(|start| start.container == name)
     }
 
-    /// Releases all starts of a pod that is ending.
-    pub(crate) fn withdraw(&mut self, pod: &PodUid) -> Option<Action> {
+    /// Releases all starts of a pod that is ending or not held. None of them counts as missed.
+    pub(crate) fn withdraw(&mut self, pod: &PodUid, why: Opened) -> Option<Action> {
         if self.wanted.is_empty() {
             return None;
         }
         self.wanted.clear();
-        self.why = Some(Opened::Ending);
+        self.why = Some(why);
         Some(Action::HoldStarts {
             pod: pod.clone(),
             starts: Vec::new(),

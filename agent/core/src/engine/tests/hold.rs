@@ -6,6 +6,7 @@ mod deadline;
 mod failed;
 mod field;
 mod found;
+mod late;
 mod never_longer;
 mod opening;
 mod property;

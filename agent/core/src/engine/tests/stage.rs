@@ -87,6 +87,8 @@ pub(super) struct Stage {
     pub(super) state_reports: Vec<String>,
     /// The settings of its Namespace; None while the API server is unavailable.
     pub(super) namespace: Option<NamespaceValues>,
+    /// The API server does not respond: requests for a Namespace wait for [`Stage::read_namespace`].
+    pub(super) is_namespace_pending: bool,
     /// Sidecars that received a version query.
     pub(super) questions: Vec<ContainerKey>,
     /// The number of requests for a Namespace.
@@ -114,6 +116,7 @@ impl Stage {
             asked: false,
             state_reports: Vec::new(),
             namespace: Some(NamespaceValues::default()),
+            is_namespace_pending: false,
             questions: Vec::new(),
             fetched: 0,
             hold: Vec::new(),
@@ -233,12 +236,18 @@ impl Stage {
         }
         let wake = self.engine.next_wake();
         assert!(wake.is_none_or(|wake| wake > self.now), "a busy loop");
+        namespaces.retain(|_name| !self.is_namespace_pending);
         for name in namespaces {
-            let values = self.namespace.clone();
-            let failed = NamespaceReply::Failed { last: None };
-            let reply = values.map_or(failed, NamespaceReply::Read);
-            self.send(Event::Namespace { name, reply });
+            self.read_namespace(name);
         }
+    }
+
+    /// The API server replies to a request for a Namespace.
+    pub(super) fn read_namespace(&mut self, name: String) {
+        let values = self.namespace.clone();
+        let failed = NamespaceReply::Failed { last: None };
+        let reply = values.map_or(failed, NamespaceReply::Read);
+        self.send(Event::Namespace { name, reply });
     }
 
     pub(super) fn answer_with(&mut self, pods: Vec<Pod>) {

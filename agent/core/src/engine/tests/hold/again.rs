@@ -68,7 +68,7 @@ fn restarted_proxy_of_a_pod_that_was_found_is_awaited() {
     let mut stage = held(Mode::Enforce, held_again());
     stage.start("app", "a");
     find(&mut stage, "a", None);
-    let late = "not-held: the pod's apps had started before usher";
+    let late = "not-held: the pod's apps had started before their connections could be held";
     assert_eq!(stage.take_hold(), ["look", late]);
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [""; 0]);

@@ -348,30 +348,3 @@ fn second_interface_receives_the_same_reply() {
     stage.announce();
     assert_eq!(stage.take_hold(), ["answer Held", "forget"]);
 }
-
-#[test]
-fn late_announcement_applies_to_running_containers() {
-    let mut stage = held(Mode::Enforce, istio());
-    let pause = ContainerKey {
-        pod: uid(),
-        id: ContainerId::parse(sandbox().as_str()).unwrap(),
-    };
-    stage.send(Event::container(pause, ContainerChange::Appeared));
-    stage.start(PROXY, "i");
-    stage.start("app", "a");
-    stage.take_hold();
-    stage.announce();
-    stage.armed();
-    assert_eq!(stage.take_hold()[3..], [WATCH]);
-    stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
-}
-
-#[test]
-fn the_deadline_also_counts_for_an_unnamed_app() {
-    let mut stage = held(Mode::Enforce, istio());
-    stage.start("app", "a");
-    stage.shut();
-    stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
-}

@@ -89,7 +89,7 @@ fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     assert_eq!(
         stage.take_hold(),
         [
-            "not-held: the pod's apps had started before usher",
+            "not-held: the pod's apps had started before their connections could be held",
             "forget"
         ]
     );
@@ -206,7 +206,7 @@ fn table_that_only_counts_is_not_reported_as_a_hold() {
 #[test]
 fn pod_is_late_when_an_app_has_started() {
     let late = [
-        "not-held: the pod's apps had started before usher",
+        "not-held: the pod's apps had started before their connections could be held",
         "forget",
     ];
     for (container, expected) in [(PROXY, &[ARM][..]), ("app", &late)] {
@@ -248,11 +248,11 @@ fn adopted_hold_without_a_view_ends_at_its_deadline() {
 #[test]
 fn sandbox_that_was_announced_counts_before_one_that_is_found() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.start("app", "a");
+    stage.start(PROXY, "i");
     stage.take_hold();
     stage.announce();
     assert_eq!(stage.take_hold(), [ARM]);
-    find(&mut stage, "a", None);
+    find(&mut stage, "i", None);
     assert_eq!(stage.take_hold(), ["forget"]);
     stage.armed();
     assert_eq!(stage.take_hold()[0], "answer Held");
@@ -277,7 +277,7 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
 }
 
 /// The run whose container has the id of the announced sandbox: the pause process, where it exists before ADD.
-fn pause() -> String {
+pub(super) fn pause() -> String {
     let run = "Z".repeat(32);
     assert_eq!(key(&run).id.as_str(), sandbox().as_str());
     run
