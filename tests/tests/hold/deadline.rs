@@ -1,12 +1,12 @@
 //! A sidecar that is not ready in time.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use usher_tests::synthetic::catalog::mesh;
-use usher_tests::synthetic::wire::Listen;
-use usher_tests::synthetic::{Agent, Pod, PodSpec};
+use usher_tests::synthetic::wire::{Client, Listen};
+use usher_tests::synthetic::{Agent, ContainerSpec, Pod, PodSpec};
 use usher_tests::wait::slower;
 
 use crate::{
@@ -54,6 +54,31 @@ fn kernel_releases_connections_at_the_deadline_and_it_is_reported() {
         "{why}"
     );
     assert!(why.contains("1 connection had waited"), "{why}");
+    assert!(!has_table(&pod));
+}
+
+/// The agent stops while the image of an app is pulled, and the app runs unheld when it continues.
+#[test]
+fn app_that_the_kernel_has_released_is_not_held_again() {
+    let Some(node) = holding() else { return };
+    let agent = Agent::start(&node);
+    let deadline = slower(Duration::from_secs(8));
+    let app = ContainerSpec::client("app", Client::to(FAR).shrugging().staying());
+    let slow_image = pod("slow-image", app.later(), mesh::proxy(Listen::OnCommand));
+    let pod = node.create(&slow_image.hold_deadline(deadline));
+    armed(&agent, &pod);
+    agent.signal(Signal::SIGSTOP);
+    pod.start("app");
+    refused(&pod.client_result_so_far("app", 1));
+    agent.signal(Signal::SIGCONT);
+    let continued = Instant::now();
+    let why = opened(&agent, &pod);
+    assert!(
+        why.contains("the sidecar is not ready at the deadline"),
+        "{why}"
+    );
+    // Another deadline has not passed.
+    assert!(continued.elapsed() < deadline);
     assert!(!has_table(&pod));
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::Features;
 use crate::{
-    base::id::ContainerId,
+    base::id::{ContainerId, SandboxId},
     pod::{
         completion,
         exit_status::ExitStatus,
@@ -42,6 +42,16 @@ impl Conditions<'_> {
             !is_sidecar
                 && newest
                     .is_some_and(|(id, run)| (run.order >= first_run || run.lives()) && filter(id))
+        })
+    }
+
+    /// Whether a container without a name, which may be an app, lives in this sandbox.
+    pub(super) fn any_unnamed_run(self, first_run: u64, sandbox: &SandboxId) -> bool {
+        self.runs.iter().any(|(id, run)| {
+            run.lives()
+                && run.order >= first_run
+                && id.as_str() != sandbox.as_str()
+                && self.runs.name_of(id, run).is_none()
         })
     }
 

@@ -150,7 +150,15 @@ impl<'engine> HoldReview<'engine> {
         if held.is_timed {
             return;
         }
-        held.is_timed = self.conditions(view).any_app_started(first_run);
+        let conditions = self.conditions(view);
+        held.is_timed = conditions.any_app_started(first_run);
+        // This agent did not run at the deadline, and the kernel has released the ports: an app that has started since
+        // is not held again. Its name may not be known yet.
+        let is_over = self.now >= held.deadline + lease(view);
+        if is_over && (held.is_timed || conditions.any_unnamed_run(first_run, id)) {
+            held.is_timed = true;
+            return;
+        }
         if held.is_timed && held.table == TableKind::Adopted {
             // A restart of the agent does not extend the deadline.
             return;

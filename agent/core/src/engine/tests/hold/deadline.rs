@@ -1,6 +1,8 @@
 //! Deadlines of holds, and the ports that they release.
 
 use super::super::hold::*;
+use crate::base::id::{ContainerId, ContainerKey};
+use crate::pod::container_change::ContainerChange;
 
 #[test]
 fn deadline_releases_held_ports() {
@@ -86,6 +88,49 @@ fn deadline_counts_from_the_first_app_s_start() {
     assert_eq!(stage.take_hold(), [renew]);
     stage.pass(seconds(29));
     stage.start("app", "b");
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take_hold(), ["open all"]);
+}
+
+/// The agent stopped while the image of the app was pulled.
+#[test]
+fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
+    let stopped = |app_starts| {
+        let mut stage = held(Mode::Enforce, istio());
+        stage.shut();
+        let pause = ContainerKey {
+            pod: uid(),
+            id: ContainerId::parse(sandbox().as_str()).unwrap(),
+        };
+        stage.send(Event::container(pause, ContainerChange::Appeared));
+        // In one step: no timer ran.
+        stage.now = stage.now + seconds(31);
+        if app_starts {
+            // Its name is not known yet.
+            stage.send(Event::container(key("a"), ContainerChange::Appeared));
+        }
+        stage.send(Event::Timer);
+        stage
+    };
+    let mut stage = stopped(true);
+    assert_eq!(stage.take_hold(), ["open all"]);
+    stage.start("app", "a");
+    stage.tallied(Tally {
+        connections: 1,
+        by_kernel: 1,
+        ago: seconds(1),
+        ..Tally::default()
+    });
+    let output = stage.take_hold();
+    let expected = "hold-released: the sidecar is not ready at the deadline";
+    assert!(output[0].starts_with(expected), "{output:?}");
+    assert_eq!(output[1..], ["forget"]);
+    // No app has started: nothing was refused.
+    let mut stage = stopped(false);
+    assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
+    stage.start("app", "a");
+    stage.pass(seconds(29));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
     assert_eq!(stage.take_hold(), ["open all"]);
