@@ -131,20 +131,31 @@ async fn serve(
     };
     // Fails only when the agent is ending.
     drop(announced.send(announcement).await);
-    match tokio::time::timeout(REPLY, replied).await {
-        Ok(Ok(reply)) => {
+    let reply = tokio::select! {
+        biased;
+        reply = tokio::time::timeout(REPLY, replied) => reply.ok().and_then(Result::ok),
+        // A plugin sends nothing else, so it has gone. Its slot is free for the next one.
+        _closed = connection.receive(&mut buffer) => None,
+    };
+    match reply {
+        Some(reply) => {
             metrics.announcements.inc(&reply.outcome.into());
             if let Err(error) = connection.send(&reply.encode()?) {
                 tracing::debug!(error = %chain(&error), "the CNI plugin stopped waiting for its reply");
             }
         }
-        Ok(Err(_)) | Err(_) => metrics.announcements.inc(&AnnouncementResult::Unanswered),
+        None => metrics.announcements.inc(&AnnouncementResult::Unanswered),
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::File, os::fd::AsFd};
+
+    use futures::future;
+    use usher_core::{base::id::SandboxId, cni::protocol::PodName};
+
     use super::*;
 
     #[tokio::test]
@@ -154,5 +165,37 @@ mod tests {
         let (announced, _announcements) = mpsc::channel(1);
         let metrics = Metrics::new();
         assert!(serve(connection, announced, &metrics).await.is_ok());
+    }
+
+    /// Otherwise its slot would be missing for the next plugin, for as long as the event loop may take.
+    #[tokio::test]
+    async fn plugin_that_has_gone_is_not_served() {
+        let (connection, peer) = Connection::pair().unwrap();
+        let request = Request {
+            pod: PodName {
+                namespace: "shop".to_owned(),
+                name: "report".to_owned(),
+                uid: None,
+            },
+            sandbox: SandboxId::parse("5a").unwrap(),
+            interface: "eth0".to_owned(),
+        };
+        let netns = File::open("/proc/self/ns/net").unwrap();
+        let request = request.encode().unwrap();
+        peer.send(&request, &[netns.as_fd()]).unwrap();
+        let (announced, mut announcements) = mpsc::channel(1);
+        let metrics = Metrics::new();
+        let plugin = async {
+            let announcement = announcements.recv().await.unwrap();
+            drop(peer);
+            announcement
+        };
+        let served = serve(connection, announced, &metrics);
+        let both = tokio::time::timeout(REPLY / 2, future::join(served, plugin));
+        let (served, announcement) = both.await.expect("served no longer");
+        served.unwrap();
+        assert!(announcement.reply.is_closed());
+        let unanswered = &AnnouncementResult::Unanswered;
+        assert_eq!(metrics.announcements.get(unanswered), 1);
     }
 }
