@@ -28,6 +28,8 @@ pub enum ContainerChange {
     NotStarted,
     /// The exit status of the init process.
     ExitStatus(ExitStatus),
+    /// The kernel does not report the exit status: it is older than 6.15, or the process is not reaped.
+    NoExitStatus,
     Gone,
 }
 

@@ -240,9 +240,8 @@ impl Container {
         if executed.is_none() {
             report(ContainerChange::Exited, None).await;
         }
-        if let Some(status) = status {
-            report(ContainerChange::ExitStatus(status), None).await;
-        }
+        let change = status.map_or(ContainerChange::NoExitStatus, ContainerChange::ExitStatus);
+        report(change, None).await;
     }
 
     /// Whether the container's mounts are complete: its process has its own root, and no mount of the setup is left.

@@ -60,6 +60,8 @@ pub(crate) struct Run {
     pub(crate) executed_at: Option<Timestamp>,
     /// It ended before it ran the image's program, so its exit code does not count.
     pub(crate) not_started: bool,
+    /// Its exit was reported, and the exit status follows.
+    awaits_status: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,24 +129,38 @@ impl Runs {
             }
             ContainerChange::Hidden => self.run(id).hidden = true,
             ContainerChange::Exited => {
+                // It may be reported twice, and after the exit status.
+                let is_first = self.get(id).is_none_or(Run::lives);
                 self.exited(id, now);
-                self.run(id).executed = true;
+                let run = self.run(id);
+                run.executed = true;
+                run.awaits_status |= is_first;
             }
             ContainerChange::NotStarted => {
                 self.exited(id, now);
-                self.run(id).not_started = true;
+                let run = self.run(id);
+                run.not_started = true;
+                run.awaits_status = false;
+            }
+            ContainerChange::NoExitStatus => {
+                if let Some(run) = self.runs.get_mut(id) {
+                    run.awaits_status = false;
+                }
             }
             ContainerChange::ExitStatus(exit_status) => {
                 self.exited(id, now);
                 let run = self.run(id);
                 run.executed = true;
+                run.awaits_status = false;
                 if let RunState::Exited { status, .. } = &mut run.state {
                     *status = Some(exit_status);
                 }
             }
             ContainerChange::Gone => {
                 self.exited(id, now);
-                self.run(id).gone = true;
+                let run = self.run(id);
+                run.gone = true;
+                run.awaits_status = false;
             }
         }
     }
@@ -287,6 +303,7 @@ impl Runs {
                 executed: false,
                 executed_at: None,
                 not_started: false,
+                awaits_status: false,
             })
         })
     }
@@ -346,11 +363,13 @@ impl Run {
         }
     }
 
-    /// Whether it ended with 0 or an unknown code.
+    /// Whether it ended with 0, or with a code that stays unknown.
     pub(crate) fn ended_well(&self) -> bool {
         match self.state {
             RunState::Exited { status, .. } => {
-                !self.not_started && status.is_none_or(|status| status.kubernetes_code() == 0)
+                !self.not_started
+                    && !self.awaits_status
+                    && status.is_none_or(|status| status.kubernetes_code() == 0)
             }
             RunState::Starting | RunState::Running => false,
         }

@@ -277,16 +277,45 @@ fn migrating() -> Stage {
 #[test]
 fn init_container_that_failed_has_not_ended() {
     let mut stage = migrating();
-    // If the kernel reports both at once, the exit code precedes the exit.
-    stage.send(Event::container(
-        key("m"),
-        ContainerChange::ExitStatus(crate::pod::exit_status::ExitStatus::Code(1)),
-    ));
+    // If the cgroup is removed early, the exit code precedes the exit.
+    stage.send(exit_code("m", 1));
     stage.send(Event::container(key("m"), ContainerChange::Exited));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.start("migrate", "n");
-    stage.exit("n", 0);
+    stage.send(Event::container(key("n"), ContainerChange::Exited));
+    stage.send(exit_code("n", 1));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.start("migrate", "o");
+    stage.exit("o", 0);
     assert_eq!(stage.take_hold(), [ARM]);
+}
+
+fn exit_code(run: &str, code: u8) -> Event {
+    let status = crate::pod::exit_status::ExitStatus::Code(code);
+    Event::container(key(run), ContainerChange::ExitStatus(status))
+}
+
+#[test]
+fn init_container_with_an_unknown_exit_code_has_ended() {
+    for change in [ContainerChange::NoExitStatus, ContainerChange::Gone] {
+        let mut stage = migrating();
+        stage.send(Event::container(key("m"), ContainerChange::Exited));
+        assert_eq!(stage.take_hold(), [""; 0]);
+        stage.send(Event::container(key("m"), change));
+        assert_eq!(stage.take_hold(), [ARM]);
+    }
+}
+
+/// Its end is found before the task that follows it reports it.
+#[test]
+fn init_container_whose_exit_is_reported_twice_has_ended_once() {
+    let mut stage = migrating();
+    stage.send(Event::container(key("m"), ContainerChange::Exited));
+    stage.send(exit_code("m", 0));
+    assert_eq!(stage.take_hold(), [ARM]);
+    stage.send(Event::container(key("m"), ContainerChange::Exited));
+    stage.armed();
+    assert_eq!(stage.take_hold(), [ARMED]);
 }
 
 #[test]
