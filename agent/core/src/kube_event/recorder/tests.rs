@@ -211,6 +211,9 @@ fn table() {
         kind: ProbeKind::Liveness,
         kills_after: shut,
     });
+    let hook = start::NotHeld::PostStart {
+        sidecar: "istio-proxy".to_owned(),
+    };
     let denied = start::NotHeld::Denied {
         reason: "EACCES".to_owned(),
     };
@@ -326,6 +329,11 @@ fn table() {
             Kind::StartNotHeld(probe),
             Reason::StartNotHeld,
             "livenessProbe",
+        ),
+        (
+            Kind::StartNotHeld(hook),
+            Reason::StartNotHeld,
+            "place the sidecar before the app",
         ),
         (
             Kind::StartNotHeld(denied),
