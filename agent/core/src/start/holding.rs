@@ -32,6 +32,11 @@ impl<'engine> HoldReview<'engine> {
             (None, None) => return,
             (None, Some(view)) => (self.wanted_starts(view, starts, actions), Opened::NotWanted),
         };
+        let id = sandbox.map(|sandbox| &sandbox.id);
+        let is_first = starts.reviewed.as_ref() != id;
+        if is_first {
+            starts.reviewed = id.cloned();
+        }
         if wanted == starts.wanted {
             return;
         }
@@ -39,8 +44,9 @@ impl<'engine> HoldReview<'engine> {
             self.report_missed(starts, actions);
             starts.why = Some(why);
         } else if starts.wanted.is_empty() {
-            // No app has started yet in a sandbox that was announced.
-            let announced = sandbox.filter(|sandbox| !sandbox.is_found());
+            // Starts were to be held from the announcement on. Later, such as after a pause or for a sidecar that
+            // restarts, earlier runs were not.
+            let announced = sandbox.filter(|sandbox| is_first && !sandbox.is_found());
             starts.first_run = announced.map_or(self.runs.count(), |sandbox| sandbox.first_run);
             starts.why = None;
         }

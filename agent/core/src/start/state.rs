@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Start;
 use crate::{
     base::{
-        id::{ContainerId, PodUid},
+        id::{ContainerId, PodUid, SandboxId},
         time::Timestamp,
     },
     engine::action::Action,
@@ -18,6 +18,8 @@ pub(crate) struct Starts {
     pub(super) wanted: Vec<Start>,
     /// The number of runs of the pod that had begun before the request.
     pub(super) first_run: u64,
+    /// The sandbox for which it was last decided which starts are held.
+    pub(super) reviewed: Option<SandboxId>,
     /// Why the starts were released.
     pub(super) why: Option<Opened>,
     pub(super) runs: BTreeMap<ContainerId, Progress>,

@@ -4,7 +4,7 @@ use super::{super::hold::*, found::find};
 use crate::pod::container_change::ContainerChange;
 
 /// A pod that is held again after each restart of its proxy.
-fn held_again() -> Pod {
+pub(super) fn held_again() -> Pod {
     let mut spec = pod(RestartPolicy::Always, &["app"]);
     let again = [("usher.dev/hold-again".to_owned(), "true".to_owned())];
     spec.annotations = again.into();

@@ -1,6 +1,7 @@
 //! Apps that started before their start could be held.
 
 use super::super::start::*;
+use crate::engine::tests::hold::again::held_again;
 use crate::engine::tests::hold::found::{find, remains};
 use crate::pod::container_change::ContainerChange;
 
@@ -166,6 +167,77 @@ fn app_that_ran_before_this_agent_was_not_missed_by_it() {
     );
     stage.pass(seconds(13));
     assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+}
+
+/// A restarted app is not held while its proxy is ready.
+#[test]
+fn restart_before_another_hold_was_not_missed() {
+    let mut stage = held(Mode::Enforce, requesting_held_start(held_again()));
+    stage.start_held();
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.reported("a", "app", released(1234));
+    stage.opened(0);
+    stage.exit("a", 1);
+    stage.start("app", "b");
+    stage.take_hold();
+    stage.exit("i", 1);
+    assert_eq!(stage.take_hold(), [ARM, "starts [app 30s]"]);
+    stage.armed();
+    stage.start(PROXY, "j");
+    stage.take_hold();
+    stage.probed(ready());
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+}
+
+/// The proxy was ready before the app started.
+#[test]
+fn start_after_the_release_was_not_missed_by_another_hold() {
+    let mut stage = held(Mode::Enforce, requesting_held_start(held_again()));
+    stage.shut();
+    stage.start(PROXY, "i");
+    stage.probed(ready());
+    stage.opened(0);
+    stage.start("app", "b");
+    stage.exit("i", 1);
+    stage.armed();
+    stage.start(PROXY, "j");
+    stage.take_hold();
+    stage.probed(ready());
+    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    stage.opened(0);
+    // The restart that is held is missed.
+    stage.exit("j", 1);
+    stage.armed();
+    stage.exit("b", 1);
+    stage.start("app", "c");
+    stage.start(PROXY, "k");
+    stage.take_hold();
+    stage.probed(ready());
+    let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
+    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
+}
+
+/// It was reported as not held.
+#[test]
+fn start_during_a_pause_was_not_missed() {
+    for before_the_announcement in [true, false] {
+        let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
+        let pause = Event::CannotHoldStarts("fanotify: denied".to_owned());
+        if before_the_announcement {
+            stage.send(pause);
+            stage.shut();
+        } else {
+            stage.shut();
+            stage.send(pause);
+        }
+        stage.start("app", "a");
+        stage.send(Event::CanHoldStarts);
+        stage.start(PROXY, "i");
+        stage.take_hold();
+        stage.probed(ready());
+        assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    }
 }
 
 /// The ports are released after the end of a run whose start was released before.
