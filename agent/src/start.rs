@@ -14,7 +14,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use usher_client::error_chain::chain;
@@ -74,6 +74,10 @@ struct Marked {
     name: String,
     init: Option<Pid>,
     is_held: bool,
+    /// Its program ran when the holder had marked it: the marks were too late.
+    has_started: bool,
+    /// When the release was ordered first.
+    released: Option<Instant>,
 }
 
 impl Marked {
@@ -230,6 +234,8 @@ impl Starts {
             name: name.to_owned(),
             init: None,
             is_held: false,
+            has_started: false,
+            released: None,
         };
         Some((container, start.limit))
     }
@@ -293,7 +299,7 @@ impl Starts {
                 }
                 Vec::new()
             }
-            Found::Program(id, occasion, started) => self.program_read(&id, occasion, started),
+            Found::Program(id, occasion, program) => self.program_read(&id, occasion, program),
         }
     }
 
@@ -310,6 +316,9 @@ impl Starts {
 
     /// Orders the release of a start. The holder reports when it is done.
     fn send_release(&mut self, id: &ContainerId) {
+        if let Some(marked) = self.marked.get_mut(id) {
+            marked.released.get_or_insert_with(Instant::now);
+        }
         let order = Order::Release {
             container: id.clone(),
         };

@@ -8,7 +8,11 @@ use usher_core::{
     start::{News, StartResult},
 };
 
-use super::{Marked, Starts, holder_process::HolderEvent, reader::Occasion};
+use super::{
+    Marked, Starts,
+    holder_process::HolderEvent,
+    reader::{Occasion, Program},
+};
 
 /// Limit of the kept denials of unknown containers.
 const MAX_UNATTRIBUTED: usize = 64;
@@ -153,27 +157,32 @@ impl Starts {
         &mut self,
         id: &ContainerId,
         occasion: Occasion,
-        started: Option<bool>,
+        program: Program,
     ) -> Vec<Event> {
         let Some(marked) = self.marked.get_mut(id) else {
             return Vec::new();
         };
-        match occasion {
-            Occasion::Marked(init) => {
-                // The next exec is not the start.
-                if started == Some(true) {
+        match (occasion, program) {
+            (Occasion::Marked(init), Program::OfContainer(at)) => {
+                // After the release it may have been executed without a mark.
+                if marked.released.is_none_or(|released| at < released) {
+                    marked.has_started = true;
                     marked.init = Some(init);
+                    // The next exec is not the start.
                     self.send_release(id);
                 }
                 Vec::new()
             }
+            (Occasion::Marked(_init), Program::Runtime | Program::Exited) => Vec::new(),
             // The init process exited without an exec event, so the unattributed denial is its own.
-            Occasion::Released { .. } if started.is_none() && !self.unattributed.is_empty() => {
+            (Occasion::Released { .. }, Program::Exited)
+                if !marked.has_started && !self.unattributed.is_empty() =>
+            {
                 let reason = self.unattributed.remove(0);
                 self.ended(id, StartResult::Denied(reason))
             }
-            Occasion::Released { at_limit } => {
-                let (held, ran) = (None, started == Some(true));
+            (Occasion::Released { at_limit }, _) => {
+                let (held, ran) = (None, marked.has_started);
                 let result = StartResult::Released {
                     held,
                     at_limit,
@@ -203,3 +212,6 @@ impl Starts {
         Some(marked)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,6 @@
 //! Reads what the init processes of starting containers execute and mount. The event loop does not wait for it.
 
-use std::{
-    io,
-    os::fd::OwnedFd,
-    time::{Duration, Instant},
-};
+use std::{io, os::fd::OwnedFd, time::Instant};
 
 use tokio::task::JoinSet;
 use usher_client::error_chain::chain;
@@ -17,9 +13,6 @@ use usher_sys::{
     },
 };
 
-/// A program that runs after this time may have been executed since the release of its start.
-const PROMPT: Duration = Duration::from_millis(20);
-
 #[derive(Debug)]
 pub(super) struct Reader {
     proc: ProcRoot,
@@ -31,14 +24,24 @@ pub(super) struct Reader {
 pub(super) enum Found {
     /// The mounts of a container that may contain its program.
     Volumes(ContainerId, Vec<OwnedFd>),
-    /// Whether a container's init process certainly ran its program then, without an exec event; None if it has exited.
-    Program(ContainerId, Occasion, Option<bool>),
+    /// What the init process of a container executes.
+    Program(ContainerId, Occasion, Program),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// The runtime's.
+    Runtime,
+    /// One of the container, at this time.
+    OfContainer(Instant),
+    /// The process has exited.
+    Exited,
 }
 
 /// Why the program is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Occasion {
-    /// The container has a new mark, and this process.
+    /// The container has new marks, and this process: a program that runs now was not held.
     Marked(Pid),
     /// Its start was released without an exec event.
     Released { at_limit: bool },
@@ -72,21 +75,19 @@ impl Reader {
     pub(super) fn read_program(&mut self, key: ContainerKey, init: Pid, occasion: Occasion) {
         let (proc, reads) = (self.proc.clone(), self.reads.clone());
         self.tasks.spawn(async move {
-            let requested = Instant::now();
             let read = move |limit| {
-                let is_certain = match occasion {
-                    // The mark would have held it.
-                    Occasion::Marked(_init) => true,
-                    Occasion::Released { .. } => requested.elapsed() < PROMPT,
-                };
                 let started = bundle::started(&proc, init, limit)?;
-                Ok(started.map(|started| started && is_certain))
+                Ok(started.map(|started| started.then(Instant::now)))
             };
-            let started = of_mounts(&reads, &key.pod, read).await;
-            let started = started.inspect_err(|error| {
-                tracing::debug!(container_id = %key.id, error = %chain(error), "could not read what a container executes");
-            });
-            Some(Found::Program(key.id, occasion, started.ok()))
+            let program = match of_mounts(&reads, &key.pod, read).await {
+                Ok(Some(at)) => Program::OfContainer(at),
+                Ok(None) => Program::Runtime,
+                Err(error) => {
+                    tracing::debug!(container_id = %key.id, error = %chain(&error), "could not read what a container executes");
+                    Program::Exited
+                }
+            };
+            Some(Found::Program(key.id, occasion, program))
         });
     }
 
