@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use usher_core::{
     Event,
-    base::id::ContainerId,
+    base::id::{ContainerId, Pid},
     start::{News, StartResult},
 };
 
@@ -36,6 +36,12 @@ impl Starts {
             | News::StopReleased { .. } => self.stops.reported(&mut self.holder, news),
             News::Denied { container, reason } => self.exec_denied(container.as_ref(), &reason),
             News::Marked { container } => self.container_marked(&container),
+            News::VolumesMarked { container } => {
+                // A program on a volume may have been executed before.
+                let init = self.marked.get(&container).and_then(|marked| marked.init);
+                self.read_marked(&container, init);
+                Vec::new()
+            }
             News::Held { container } => {
                 self.denials.held();
                 if let Some(marked) = self.marked.get_mut(&container) {
@@ -56,6 +62,9 @@ impl Starts {
                     self.send_release(&container);
                 }
                 let marked = self.marked.get(&container);
+                // Its program was executed unheld from a volume, and the exec that was held is one of that program.
+                let is_missed = !at_limit && marked.is_some_and(|marked| marked.has_started);
+                let held = held.filter(|_| !is_missed);
                 let init = marked.and_then(|marked| Some((marked.key.clone(), marked.init?)));
                 match (held, init) {
                     (None, Some((key, init))) => {
@@ -145,11 +154,15 @@ impl Starts {
     /// Handles a new mark, under which the holder receives every exec.
     fn container_marked(&mut self, id: &ContainerId) -> Vec<Event> {
         let init = self.bundles.as_ref().and_then(|bundles| bundles.init(id));
+        self.read_marked(id, init);
+        self.event(id, StartResult::Marked)
+    }
+
+    fn read_marked(&mut self, id: &ContainerId, init: Option<Pid>) {
         if let (Some(init), Some(marked)) = (init, self.marked.get(id)) {
             let key = marked.key.clone();
             self.reader.read_program(key, init, Occasion::Marked(init));
         }
-        self.event(id, StartResult::Marked)
     }
 
     /// Handles what a container's init process executes.

@@ -43,7 +43,7 @@ pub(super) enum Program {
 pub(super) enum Occasion {
     /// The container has new marks, and this process: a program that runs now was not held.
     Marked(Pid),
-    /// Its start was released without an exec event.
+    /// Its start was released without an exec event. Where an exec was denied, the process may have exited.
     Released { at_limit: bool },
 }
 

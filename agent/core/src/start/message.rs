@@ -44,6 +44,10 @@ pub enum News {
     Marked {
         container: ContainerId,
     },
+    /// [`Order::Volumes`] is done, or no longer needed.
+    VolumesMarked {
+        container: ContainerId,
+    },
     /// [`Order::Mark`] or [`Order::Volumes`] failed.
     Unable {
         container: ContainerId,
@@ -175,6 +179,9 @@ mod tests {
             News::denied(None, "EACCES"),
             News::denied(Some(container()), &"\u{1}long ".repeat(1000)),
             News::Marked {
+                container: container(),
+            },
+            News::VolumesMarked {
                 container: container(),
             },
             News::unable(container(), &"\u{1}long ".repeat(1000)),

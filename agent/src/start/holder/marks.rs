@@ -67,18 +67,19 @@ impl Loop {
         let Some(place) = self.places.get_mut(container) else {
             return;
         };
-        if self.holder.is_held(container) {
-            return;
-        }
-        for volume in descriptors {
+        // A start that is held needs no more marks.
+        let is_held = self.holder.is_held(container);
+        for volume in descriptors.into_iter().filter(|_| !is_held) {
             match self.group.mark(Mark::Mount, volume.as_fd()) {
                 Ok(()) => place.volumes.push(volume),
-                // A program on this volume starts unheld, and the agent reports that.
+                // A program on this volume starts unheld.
                 Err(error) => {
                     tracing::debug!(%container, error = %chain(&error), "could not mark a volume");
                 }
             }
         }
+        let container = container.clone();
+        self.send(News::VolumesMarked { container });
     }
 
     /// Removes the marks of a container, whose other execs are not held. The hold of its start continues.

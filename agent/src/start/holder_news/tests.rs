@@ -1,6 +1,6 @@
 use std::{process, sync::Arc, time::Instant};
 
-use usher_core::base::id::{ContainerKey, Pid, PodUid};
+use usher_core::base::id::{ContainerKey, PodUid};
 use usher_sys::{
     pods::{proc::ProcRoot, reads::Reads},
     process::child::Launch,
@@ -130,4 +130,29 @@ async fn late_read_at_the_mark_is_no_evidence() {
     news(&mut starts, released());
     let events = starts.next().await;
     assert_eq!(ran(&events), Some(false));
+}
+
+/// A program on a volume that was marked late executes another one, which the mark of the root holds.
+#[tokio::test]
+async fn start_before_the_marks_of_its_volumes_is_missed() {
+    let mut starts = marked();
+    let container = container();
+    let held = News::Held {
+        container: container.clone(),
+    };
+    news(&mut starts, held);
+    let marked = News::VolumesMarked {
+        container: container.clone(),
+    };
+    assert_eq!(news(&mut starts, marked), []);
+    assert_eq!(starts.next().await, []);
+    assert!(starts.marked[&container].released.is_some());
+    let held_briefly = News::Released {
+        container,
+        held: Some(Duration::from_millis(3)),
+        at_limit: false,
+    };
+    assert_eq!(news(&mut starts, held_briefly), []);
+    let events = starts.next().await;
+    assert_eq!(ran(&events), Some(true));
 }
