@@ -28,6 +28,8 @@ pub struct Seen {
     pub native_elsewhere: Option<String>,
     pub agent: bool,
     pub modes: Option<Modes>,
+    /// The stop signals of the pod that wait. Without an agent none does.
+    pub held_stops: usize,
     /// None if they were not inspected.
     pub processes: Option<Vec<Process>>,
     /// The TCP sockets of the pod's network namespace that listen or connect; None if they were not inspected.

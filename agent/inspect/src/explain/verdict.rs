@@ -1,7 +1,5 @@
 //! The present state of a pod, in one sentence.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use usher_core::decision::timeline::Detail;
 
@@ -86,17 +84,19 @@ fn overdue_deletion(case: &Case<'_>) -> Option<String> {
 
 /// The sidecars whose stop signals wait, as a part of a sentence.
 fn lingers(case: &Case<'_>) -> String {
-    let mut held = BTreeSet::new();
+    let mut held = Vec::new();
     for entry in case.decisions() {
+        let container = entry.container.as_deref();
         match &entry.detail {
-            Detail::LingerHeld => held.extend(entry.container.as_deref()),
-            Detail::LingerReleased { .. } => {
-                held.retain(|one| Some(*one) != entry.container.as_deref());
-            }
+            Detail::LingerHeld => held.extend(container),
+            Detail::LingerReleased { .. } => held.retain(|one| Some(*one) != container),
             _ => {}
         }
     }
-    let is_held = |sidecar: &&Container| held.contains(&sidecar.name[..]);
+    // An agent that ends releases what it holds, and reports nothing.
+    let obsolete = held.len().saturating_sub(case.seen.held_stops);
+    let held = held.split_off(obsolete);
+    let is_held = |sidecar: &&Container| held.contains(&&sidecar.name[..]);
     let held = names(case.running_sidecars().filter(is_held)).join(", ");
     if held.is_empty() {
         return String::new();

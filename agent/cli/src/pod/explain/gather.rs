@@ -73,6 +73,7 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
         native_elsewhere: native_elsewhere(pods, &uid),
         agent: source.origin() == Origin::Agent,
         modes: modes(source, &survey).await,
+        held_stops: held_stops(source, &uid).await,
         timeline: timeline(source, &uid).await,
         ..kernel::inspect(node, target.as_ref(), &mut gaps)
     };
@@ -191,6 +192,17 @@ async fn modes(source: &DataSource, survey: &Survey) -> Option<Modes> {
         limit: settings.into_iter().find_map(|setting| setting.limit),
         ..survey.reported_modes()
     })
+}
+
+/// Without an agent no stop signal is held.
+async fn held_stops(source: &DataSource, uid: &PodUid) -> usize {
+    if source.origin() != Origin::Agent {
+        return 0;
+    }
+    let pods = source.pods().await.map(|pods| pods.items);
+    let mut pods = pods.into_iter().flatten();
+    let pod = pods.find(|pod| pod.uid == uid.as_str());
+    pod.map_or(0, |pod| pod.held_stops)
 }
 
 async fn timeline(source: &DataSource, uid: &PodUid) -> Option<Vec<Entry>> {
