@@ -20,7 +20,7 @@ pub struct Pod {
     pub held_ports: Vec<u16>,
     #[serde(default)]
     pub held_starts: usize,
-    /// Sidecars whose stop signals wait until the apps have ended.
+    /// Containers whose stop signals wait.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_stops: usize,
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! The present state of a pod, in one sentence.
 
 use serde::{Deserialize, Serialize};
-use usher_core::decision::timeline::Detail;
+use usher_core::{decision::timeline::Detail, settings::annotation::PRE_STOP};
 
 use super::{
     Case, Finding,
@@ -62,10 +62,10 @@ fn state(case: &Case<'_>) -> (bool, String) {
 }
 
 fn deletion(case: &Case<'_>) -> (bool, String) {
-    let (says, lingers) = (overdue_deletion(case), lingers(case));
+    let (says, held_stops) = (overdue_deletion(case), held_stops(case));
     let healthy = says.is_none();
     let says = says.unwrap_or_else(|| "the pod is being deleted".to_owned());
-    (healthy, format!("{says}{lingers}"))
+    (healthy, format!("{says}{held_stops}"))
 }
 
 /// A pod that is still there long after the grace period of its deletion.
@@ -82,26 +82,33 @@ fn overdue_deletion(case: &Case<'_>) -> Option<String> {
     Some(format!("the pod should have ended {ago}{running}"))
 }
 
-/// The sidecars whose stop signals wait, as a part of a sentence.
-fn lingers(case: &Case<'_>) -> String {
+/// The containers whose stop signals wait, as a part of a sentence.
+fn held_stops(case: &Case<'_>) -> String {
     let mut held = Vec::new();
     for entry in case.decisions() {
         let container = entry.container.as_deref();
         match &entry.detail {
-            Detail::LingerHeld => held.extend(container),
-            Detail::LingerReleased { .. } => held.retain(|one| Some(*one) != container),
+            Detail::LingerHeld | Detail::PreStopHeld => held.extend(container),
+            Detail::LingerReleased { .. } | Detail::PreStopReleased { .. } => {
+                held.retain(|one| Some(*one) != container);
+            }
             _ => {}
         }
     }
     // An agent that ends releases what it holds, and reports nothing.
     let obsolete = held.len().saturating_sub(case.seen.held_stops);
     let held = held.split_off(obsolete);
-    let is_held = |sidecar: &&Container| held.contains(&&sidecar.name[..]);
-    let held = names(case.running_sidecars().filter(is_held)).join(", ");
-    if held.is_empty() {
-        return String::new();
+    let is_held = |container: &&Container| held.contains(&&container.name[..]);
+    let apps = names(case.apps().filter(|app| app.runs()).filter(is_held)).join(", ");
+    let sidecars = names(case.running_sidecars().filter(is_held)).join(", ");
+    let mut says = String::new();
+    if !apps.is_empty() {
+        says += &format!("; the stop signal of app {apps} waits as {PRE_STOP} requests");
     }
-    format!("; the stop signal of {held} waits until the apps have ended")
+    if !sidecars.is_empty() {
+        says += &format!("; the stop signal of {sidecars} waits until the apps have ended");
+    }
+    says
 }
 
 /// Every app runs or finished, and at least one runs.

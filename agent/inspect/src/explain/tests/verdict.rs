@@ -155,23 +155,31 @@ fn pod_that_ends() {
 fn pod_whose_sidecar_lingers() {
     let mut deleted = healthy();
     deleted.pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:10:00Z");
-    let decided = |scenario: &Scenario, detail| {
+    let of = |name: &str, scenario: &Scenario, detail| {
         let mut scenario = scenario.clone().decided(2, detail, "");
-        let entries = scenario.seen.timeline.iter_mut().flatten();
-        entries.for_each(|entry| entry.container = Some("istio-proxy".to_owned()));
+        let newest = scenario.seen.timeline.iter_mut().flatten().next_back();
+        newest.unwrap().container = Some(name.to_owned());
         scenario
     };
+    let decided = |scenario: &Scenario, detail| of("istio-proxy", scenario, detail);
     let mut held = decided(&deleted, Detail::LingerHeld);
     // The agent that held it is gone, and its holder has released it.
     let obsolete = held.clone();
     held.seen.held_stops = 1;
     let released = decided(&held, Detail::LingerReleased { held_ms: Some(4) });
+    let mut both = of("app", &held, Detail::PreStopHeld);
+    both.seen.held_stops = 2;
+    let of_the_app = decided(&both, Detail::LingerReleased { held_ms: Some(4) });
+    let app_stops = of("app", &both, Detail::PreStopReleased { held_ms: Some(4) });
     #[rustfmt::skip]
     stands(&[
         (deleted, true, "the pod is being deleted"),
         (obsolete, true, "the pod is being deleted"),
         (held, true, "the pod is being deleted; the stop signal of istio-proxy waits until the apps have ended"),
         (released, true, "the pod is being deleted"),
+        (both, true, "the pod is being deleted; the stop signal of app app waits as usher.dev/pre-stop requests; the stop signal of istio-proxy waits until the apps have ended"),
+        (of_the_app, true, "the pod is being deleted; the stop signal of app app waits as usher.dev/pre-stop requests"),
+        (app_stops, true, "the pod is being deleted; the stop signal of istio-proxy waits until the apps have ended"),
     ]);
 }
 
