@@ -17,6 +17,9 @@ use crate::{
 
 /// A deadline is not extended if less time has passed when the first app starts.
 const NEGLIGIBLE: Duration = Duration::from_secs(1);
+/// How long an agent that did not run at the deadline waits for the containers that started meanwhile. They arrive one
+/// after the other.
+const CATCHING_UP: Duration = Duration::from_millis(100);
 /// When a probe that could not be made is repeated: too many jobs wait, or the pod is in quarantine.
 const PROBE_RETRY: Duration = Duration::from_secs(2);
 
@@ -153,11 +156,16 @@ impl<'engine> HoldReview<'engine> {
         let conditions = self.conditions(view);
         held.is_timed = conditions.any_app_started(first_run);
         // This agent did not run at the deadline, and the kernel has released the ports: an app that has started since
-        // is not held again. Its name may not be known yet.
-        let is_over = self.now >= held.deadline + lease(view);
-        if is_over && (held.is_timed || conditions.any_unnamed_run(first_run, id)) {
-            held.is_timed = true;
-            return;
+        // is not held again. If its name is not known by then, a container without a name counts as an app.
+        if self.now >= held.deadline + lease(view) {
+            let since = *held.over_since.get_or_insert(self.now);
+            if held.is_timed || self.now < since + CATCHING_UP {
+                return;
+            }
+            held.is_timed = conditions.any_unnamed_run(first_run, id);
+            if held.is_timed {
+                return;
+            }
         }
         if held.is_timed && held.table == TableKind::Adopted {
             // A restart of the agent does not extend the deadline.
@@ -174,6 +182,7 @@ impl<'engine> HoldReview<'engine> {
         let deadline = view.plan.tuning.hold_deadline;
         held.from = self.now;
         held.deadline = self.now + deadline;
+        held.over_since = None;
         actions.push(Action::Renew {
             sandbox: id.clone(),
             ports: held.ports.iter().copied().collect(),
@@ -188,7 +197,9 @@ impl<'engine> HoldReview<'engine> {
         id: &SandboxId,
         actions: &mut Vec<Action>,
     ) -> Option<Opened> {
-        if self.now < held.deadline {
+        // Without an app the hold begins anew.
+        let is_extended = !held.is_timed && held.over_since.is_some();
+        if self.now < held.deadline || is_extended {
             return None;
         }
         let stays_held = view.plan.tuning.on_deadline == OnDeadline::Closed && !held.count_only();
@@ -215,7 +226,8 @@ impl<'engine> HoldReview<'engine> {
         let deadline = if held.is_timed || self.view.is_none() {
             held.renew.unwrap_or(held.deadline)
         } else {
-            extension(held)
+            let over = held.over_since.map(|since| since + CATCHING_UP);
+            over.unwrap_or_else(|| extension(held))
         };
         self.view
             .map_or_else(Vec::new, |view| self.timed_releases(view, held))

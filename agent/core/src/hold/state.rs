@@ -142,6 +142,8 @@ pub(crate) struct HeldPorts {
     pub(crate) renew: Option<Timestamp>,
     /// An app has started, so that connections may be held: the deadline is no longer extended.
     pub(crate) is_timed: bool,
+    /// When the deadline was found to have passed before an app started.
+    pub(crate) over_since: Option<Timestamp>,
     /// An app had started before the table was installed: the pod was reported as not held.
     pub(crate) is_late: bool,
 }
@@ -166,6 +168,7 @@ impl HeldPorts {
             renew: None,
             // The deadline of a table that only counts is never extended.
             is_timed: matches!(table, TableKind::CountOnly),
+            over_since: None,
             is_late: false,
         }
     }

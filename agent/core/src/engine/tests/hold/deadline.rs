@@ -96,26 +96,30 @@ fn deadline_counts_from_the_first_app_s_start() {
 /// The agent stopped while the image of the app was pulled.
 #[test]
 fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
-    let stopped = |app_starts| {
+    let stopped = || {
         let mut stage = held(Mode::Enforce, istio());
         stage.shut();
         let pause = ContainerKey {
             pod: uid(),
             id: ContainerId::parse(sandbox().as_str()).unwrap(),
         };
-        stage.send(Event::container(pause, ContainerChange::Appeared));
         // In one step: no timer ran.
         stage.now = stage.now + seconds(31);
-        if app_starts {
-            // Its name is not known yet.
-            stage.send(Event::container(key("a"), ContainerChange::Appeared));
-        }
-        stage.send(Event::Timer);
+        stage.send(Event::container(pause, ContainerChange::Appeared));
+        stage.start(PROXY, "i");
+        assert_eq!(stage.take_hold(), [WATCH]);
         stage
     };
-    let mut stage = stopped(true);
+    // Its name may never be known.
+    let mut stage = stopped();
+    stage.send(Event::container(key("a"), ContainerChange::Appeared));
+    stage.pass(Duration::from_millis(99));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(Duration::from_millis(1));
     assert_eq!(stage.take_hold(), ["open all"]);
+    let mut stage = stopped();
     stage.start("app", "a");
+    assert_eq!(stage.take_hold(), ["open all"]);
     stage.tallied(Tally {
         connections: 1,
         by_kernel: 1,
@@ -127,7 +131,10 @@ fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
     assert!(output[0].starts_with(expected), "{output:?}");
     assert_eq!(output[1..], ["forget"]);
     // No app has started: nothing was refused.
-    let mut stage = stopped(false);
+    let mut stage = stopped();
+    stage.pass(Duration::from_millis(99));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(Duration::from_millis(1));
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
     stage.start("app", "a");
     stage.pass(seconds(29));
