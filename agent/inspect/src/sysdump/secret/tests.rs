@@ -70,6 +70,11 @@ fn secrets_are_redacted() {
         ("token= abc", "token= [redacted]"),
         ("token = abc", "token = [redacted]"),
         (
+            "authorization = Bearer abcdefgh, sent",
+            "authorization = [redacted] sent",
+        ),
+        ("Authorization=basic abc -v", "Authorization=[redacted] -v"),
+        (
             "db_password  =  \"a b\"\nuser = me",
             "db_password  =  \"[redacted]\"\nuser = me",
         ),

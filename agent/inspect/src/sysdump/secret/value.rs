@@ -1,6 +1,6 @@
 //! The value of a secret name. It may have every character, so its end depends on its begin, and not on its characters.
 
-use super::{Expected, Place, REDACTED, place::Quote};
+use super::{Expected, Place, REDACTED, is_scheme, place::Quote};
 
 /// A shorter word after `Bearer` or `Basic` is not a secret.
 const MIN_CREDENTIALS: usize = 8;
@@ -34,7 +34,8 @@ impl<'line> Value<'line> {
             Expected::Argument if first == '-' => return None,
             Expected::Member => member(line, first)?,
             Expected::Scheme if !is_credentials(&line[..plain(line, place)]) => return None,
-            Expected::Scheme | Expected::Value | Expected::Argument => plain(line, place),
+            Expected::Scheme => plain(line, place),
+            Expected::Value | Expected::Argument => with_credentials(line, place),
         };
         let (text, rest) = line.split_at(end);
         (!text.is_empty()).then_some(Self {
@@ -72,6 +73,17 @@ fn plain(line: &str, place: &Place) -> usize {
     let text = &line[..line.find(ends).unwrap_or(line.len())];
     let closed = place.open().and_then(|quote| quote.close(text));
     closed.unwrap_or(text.len())
+}
+
+/// The length of a value without quotes. The credentials after `Bearer` or `Basic` belong to it.
+fn with_credentials(line: &str, place: &Place) -> usize {
+    let end = plain(line, place);
+    let (scheme, rest) = line.split_at(end);
+    let credentials = rest.trim_start_matches(' ');
+    match is_scheme(scheme) && credentials.len() < rest.len() {
+        true => line.len() - credentials.len() + plain(credentials, place),
+        false => end,
+    }
 }
 
 /// Whether the word after `Bearer` or `Basic` is a secret, or has another value in it.
