@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::Features;
 use crate::{
-    base::id::{ContainerId, SandboxId},
+    base::id::ContainerId,
     pod::{
         completion,
         exit_status::ExitStatus,
@@ -46,13 +46,12 @@ impl Conditions<'_> {
     }
 
     /// Whether a container without a name, which may be an app, lives in this sandbox.
-    pub(super) fn any_unnamed_run(self, first_run: u64, sandbox: &SandboxId) -> bool {
-        self.runs.iter().any(|(id, run)| {
-            run.lives()
-                && run.order >= first_run
-                && id.as_str() != sandbox.as_str()
-                && self.runs.name_of(id, run).is_none()
-        })
+    pub(super) fn any_unnamed_run(self, first_run: u64) -> bool {
+        let unnamed = self.runs.iter().filter(|(id, run)| {
+            run.lives() && run.order >= first_run && self.runs.name_of(id, run).is_none()
+        });
+        // One of them is the sandbox.
+        unnamed.count() > 1
     }
 
     pub(super) fn any_regular_container_started(self, first_run: u64) -> bool {

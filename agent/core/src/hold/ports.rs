@@ -162,7 +162,7 @@ impl<'engine> HoldReview<'engine> {
             if held.is_timed || self.now < since + CATCHING_UP {
                 return;
             }
-            held.is_timed = conditions.any_unnamed_run(first_run, id);
+            held.is_timed = conditions.any_unnamed_run(first_run);
             if held.is_timed {
                 return;
             }

@@ -1,6 +1,7 @@
 //! Holds of an earlier agent, and pods that were not announced.
 
 use super::super::hold::*;
+use crate::pod::container_change::ContainerChange;
 
 pub(super) fn find(stage: &mut Stage, run: &str, remains: Option<Remains>) {
     let key = key(run);
@@ -274,6 +275,20 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(25));
     assert_eq!(stage.take_hold(), ["open all"]);
+}
+
+/// The agent did not run at the deadline of a hold that it had adopted through the proxy.
+#[test]
+fn pause_process_of_an_adopted_hold_is_no_app() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.send(Event::container(key("p"), ContainerChange::Appeared));
+    stage.start(PROXY, "i");
+    find(&mut stage, "i", remains(seconds(12)));
+    stage.take_hold();
+    stage.now = stage.now + seconds(31);
+    stage.send(Event::Timer);
+    stage.pass(Duration::from_millis(100));
+    assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
 }
 
 /// The run whose container has the id of the announced sandbox: the pause process, where it exists before ADD.
