@@ -105,8 +105,4 @@ pub enum NotHeld {
     /// A probe of the kubelet would end the container too soon.
     #[error("{0}")]
     Probe(Probed),
-    #[error(
-        "the kubelet creates {sidecar} only after its postStart hook, which may wait for the app"
-    )]
-    PostStart { sidecar: String },
 }

@@ -7,19 +7,11 @@ use crate::{
     admin::{Acts, HeldPort, Hold, Start},
     decision::{Kind, omitted_ports_text},
     hold::{NotHeld, PROBE_GRACE, Probe, conditions::Conditions, state::HoldPhase},
-    plan::{self, start::Hook},
     pod::{state::Tracked, view::PodView},
     recipe::Identity,
     settings::mode::Mode,
     start,
 };
-
-fn hook_text(hook: &Hook<'_>) -> String {
-    let Hook { app, sidecar } = hook;
-    format!(
-        "{sidecar} is created only after the postStart hook of {app}: if the hook connects to a held port, it waits until the deadline"
-    )
-}
 
 impl Engine {
     pub(super) fn hold_forecast(&self, view: &PodView, what_if: bool) -> Option<Hold> {
@@ -71,7 +63,6 @@ impl Engine {
         let (acts, mut because) = self.hold_acts(view, tracked, what_if);
         if plan.not_held.is_none() {
             because.extend(omitted_ports_text(plan.omitted_ports));
-            because.extend(plan::start::hooks(&view.spec, plan).iter().map(hook_text));
         }
         Some(Hold {
             mode: view.modes.hold.to_string(),

@@ -166,9 +166,6 @@ fn not_held(app: &str, why: &NotHeld) -> String {
             "make its program readable, then recreate the pod (docs/start.md#denied-execs)"
         }
         NotHeld::Probe(_) => "give that probe more time",
-        NotHeld::PostStart { .. } => {
-            "place the sidecar before the app in the pod's spec, or remove the hook"
-        }
     };
     format!(
         "the start of {app} is not held: {}; its connections are held. To hold it: {remedy}",

@@ -211,9 +211,6 @@ fn table() {
         kind: ProbeKind::Liveness,
         kills_after: shut,
     });
-    let hook = start::NotHeld::PostStart {
-        sidecar: "istio-proxy".to_owned(),
-    };
     let denied = start::NotHeld::Denied {
         reason: "EACCES".to_owned(),
     };
@@ -329,11 +326,6 @@ fn table() {
             Kind::StartNotHeld(probe),
             Reason::StartNotHeld,
             "livenessProbe",
-        ),
-        (
-            Kind::StartNotHeld(hook),
-            Reason::StartNotHeld,
-            "place the sidecar before the app",
         ),
         (
             Kind::StartNotHeld(denied),

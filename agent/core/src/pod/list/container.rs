@@ -62,7 +62,6 @@ struct RawResizePolicy {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawLifecycle {
-    post_start: Option<serde::de::IgnoredAny>,
     pre_stop: Option<serde::de::IgnoredAny>,
 }
 
@@ -177,10 +176,6 @@ impl RawContainer<'_> {
             restarts_on_resize: resize_policies
                 .iter()
                 .any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            has_post_start: self
-                .lifecycle
-                .as_ref()
-                .is_some_and(|lifecycle| lifecycle.post_start.is_some()),
             has_pre_stop: self
                 .lifecycle
                 .is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),

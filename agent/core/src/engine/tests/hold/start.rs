@@ -1,7 +1,6 @@
 //! Starts that are held, and starts that are not.
 
 mod end;
-mod hook;
 mod missed;
 
 use super::super::hold::*;
