@@ -39,9 +39,11 @@ pub(super) async fn connect(
         }
         let socket = match prepared.take() {
             Some(socket) => socket,
-            None => netns
-                .tcp_socket(family)
-                .map_err(|error| Outcome::Failed(chain(&error)))?,
+            None => match netns.tcp_socket(family) {
+                Ok(socket) => socket,
+                Err(error) if error.is_unsupported_family() => continue,
+                Err(error) => return Err(Outcome::Failed(chain(&error))),
+            },
         };
         // On loopback the system call completes the handshake, so the result is checked before waiting: a turn of the
         // event loop would take longer than the handshake.

@@ -77,6 +77,12 @@ impl Error {
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Open { source, .. } if has_ended(source))
     }
+
+    /// Whether the kernel has no sockets of this address family, such as IPv6 with `ipv6.disable=1`.
+    pub fn is_unsupported_family(&self) -> bool {
+        let unsupported = Some(Errno::EAFNOSUPPORT as i32);
+        matches!(self, Self::Socket { source, .. } if source.raw_os_error() == unsupported)
+    }
 }
 
 /// An open network namespace.
