@@ -108,6 +108,9 @@ pub struct Recipe {
     pub order: Order,
     /// A container is of this kind where one of these holds.
     pub recognise: Vec<Recognition>,
+    /// It is not of this kind where one of these holds.
+    #[serde(default)]
+    pub unless: OneOrMore<Condition>,
     /// The query for a sidecar's version, where its image's tag does not contain it.
     pub version: Option<Question>,
     /// Steps that drain its connections first, where the user requests it.
@@ -216,7 +219,14 @@ impl Recipe {
             container,
             version: image::version(&container.image),
         };
-        self.recognise.iter().any(|way| way.holds(subject))
+        self.recognised(subject).is_some()
+    }
+
+    /// The first way by which a container is of this kind.
+    fn recognised(&self, subject: Subject<'_>) -> Option<&Recognition> {
+        let way = self.recognise.iter().find(|way| way.holds(subject))?;
+        let excluded = self.unless.0.iter().any(|unless| unless.holds(subject));
+        (!excluded).then_some(way)
     }
 
     /// The port and the query for a container's version.
@@ -251,7 +261,10 @@ impl Recipe {
         let recognise = recognise.map(|way| &way.when);
         let steps = self.steps();
         let steps = steps.flat_map(|step| step.when.iter().chain(&step.unless));
-        recognise.chain(steps).chain(self.hold.conditions())
+        recognise
+            .chain(&self.unless.0)
+            .chain(steps)
+            .chain(self.hold.conditions())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The properties of a recipe, in words.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, iter, time::Duration};
 
 use usher_core::recipe::{
     Act, AfterTerm, Captured, Condition, Described, HoldRecipe, Pattern, ReadyRecipe, Recipe,
@@ -9,8 +9,11 @@ use usher_core::recipe::{
 
 use super::markdown::{code, codes, distinct, listed, with_note};
 
-pub(super) fn recognition(recipe: &Recipe) -> Vec<String> {
-    recipe.recognise.iter().map(way).collect()
+pub(super) fn recognition(recipe: &Recipe) -> String {
+    let ways: Vec<String> = recipe.recognise.iter().map(way).collect();
+    let unless = clause("not with", &any(&recipe.unless.0));
+    let parts: Vec<String> = iter::once(ways.join("; or ")).chain(unless).collect();
+    parts.join("; ")
 }
 
 fn way(way: &Recognition) -> String {

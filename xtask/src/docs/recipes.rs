@@ -52,7 +52,7 @@ pub(super) fn each() -> Result<String> {
 }
 
 fn section(recipe: &Recipe) -> String {
-    let ways = recognition(recipe).join("; or ");
+    let ways = recognition(recipe);
     let kind = if recipe.ends_by_itself {
         "Ends by itself once the other containers have ended".to_owned()
     } else {

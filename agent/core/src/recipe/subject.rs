@@ -86,7 +86,7 @@ impl<'pod> Subject<'pod> {
     pub(super) fn is_set(self, name: &str) -> bool {
         let words = self.words();
         let last = words.iter().rev().find_map(|word| flag(word, name));
-        last.is_some_and(|value| !matches!(value, Some("false" | "0")))
+        last.is_some_and(|value| !value.is_some_and(is_false))
     }
 
     pub(super) fn env(self, name: &str) -> Option<&'pod str> {
@@ -148,7 +148,14 @@ fn flag<'word>(word: &'word str, name: &str) -> Option<Option<&'word str>> {
     if rest.is_empty() {
         return Some(None);
     }
-    rest.strip_prefix('=').map(Some)
+    // In a script the value may have quotes of its own: `--port="1"`.
+    rest.strip_prefix('=')
+        .map(|value| Some(value.trim_matches(['"', '\''])))
+}
+
+/// Whether Go's flags read a value as false ([ParseBool](https://pkg.go.dev/strconv#ParseBool)).
+fn is_false(value: &str) -> bool {
+    matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE")
 }
 
 #[cfg(test)]

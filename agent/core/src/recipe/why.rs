@@ -19,8 +19,7 @@ pub(crate) struct Choice {
 impl Recipe {
     /// The facts by which the container is recognised; None where it is not.
     pub(crate) fn recognised_by(&self, subject: Subject<'_>) -> Option<String> {
-        let way = self.recognise.iter().find(|way| way.holds(subject))?;
-        Some(way.words(subject))
+        Some(self.recognised(subject)?.words(subject))
     }
 
     /// The result for each step that terminates it, in the order of the recipe.

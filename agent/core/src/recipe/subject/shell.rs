@@ -42,18 +42,28 @@ pub(super) fn words_of(command: &[String], is_program: impl Fn(&str) -> bool) ->
         return words(command);
     };
     let runs = |words: &[&str]| words.iter().any(|word| is_program(base_name(word)));
-    let mut commands: Vec<Vec<&str>> = Vec::new();
+    let mut all: Vec<Vec<&str>> = Vec::new();
     let mut continues = false;
     for line in command[at].lines().map(str::trim) {
-        let mut parts = line.split([';', '&', '|']);
-        if continues && let (Some(last), Some(part)) = (commands.last_mut(), parts.next()) {
+        let mut parts = commands(line);
+        if continues && let (Some(last), Some(part)) = (all.last_mut(), parts.next()) {
             last.extend(part.split_whitespace().map(bare));
         }
-        commands.extend(parts.map(|part| part.split_whitespace().map(bare).collect()));
+        all.extend(parts.map(|part| part.split_whitespace().map(bare).collect()));
         continues = line.ends_with('\\');
     }
-    commands.retain(|words| runs(words));
-    commands.concat()
+    all.retain(|words| runs(words));
+    all.concat()
+}
+
+/// The commands of a line. The `&` of a redirection (`2>&1`, `&>log`) ends none, but what follows `&>` is no command.
+fn commands(line: &str) -> impl Iterator<Item = &str> {
+    let mut before = ' ';
+    line.split(move |letter| {
+        let is_end = matches!(letter, ';' | '|') || letter == '&' && !matches!(before, '<' | '>');
+        before = letter;
+        is_end
+    })
 }
 
 /// The base name of the program that decides how long the container runs.
@@ -71,12 +81,12 @@ fn last_command(script: &str) -> Option<&str> {
     let mut last = None;
     let mut continues = false;
     for line in script.lines().map(str::trim) {
-        let commands = line
-            .split([';', '&', '|'])
+        let found = commands(line)
             .skip(usize::from(continues))
             .map(str::trim)
-            .filter(|command| !command.is_empty() && !CLOSING.contains(command));
-        last = commands.last().filter(|_| !line.starts_with('#')).or(last);
+            .filter(|command| !command.is_empty() && !command.starts_with('>'))
+            .filter(|command| !CLOSING.contains(command));
+        last = found.last().filter(|_| !line.starts_with('#')).or(last);
         continues = line.ends_with('\\');
     }
     last
@@ -172,6 +182,14 @@ mod tests {
             ),
             (
                 &["timeout", "--signal=INT", "10m", "/cloud-sql-proxy"],
+                Some("cloud-sql-proxy"),
+            ),
+            (
+                &["sh", "-c", "exec /cloud-sql-proxy p:r:i > /log 2>&1"],
+                Some("cloud-sql-proxy"),
+            ),
+            (
+                &["sh", "-c", "/cloud-sql-proxy p:r:i &>/log"],
                 Some("cloud-sql-proxy"),
             ),
             (&["-instances=a=tcp:5432"], None),
