@@ -45,18 +45,22 @@ impl NodeLoop {
         match input {
             Input::Node(values) => {
                 self.node.values = Some(values);
-                self.apply_modes();
+                let modes = self.report_modes();
+                self.step(Event::Modes(modes));
             }
-            Input::NodeUnknown => self.apply_modes(),
+            Input::NodeUnknown => {
+                let modes = self.report_modes();
+                self.step(Event::Modes(modes));
+            }
             Input::Config(config) => {
-                let default_modes = config.modes;
-                self.step(Event::Configured(config));
-                let is_new = !mem::replace(&mut self.node.config_trusted, true);
-                if mem::replace(&mut self.node.default_modes, default_modes) != default_modes
-                    || is_new
-                {
-                    self.apply_modes();
-                }
+                let node = &mut self.node;
+                let is_new = !mem::replace(&mut node.config_trusted, true);
+                let before = mem::replace(&mut node.default_modes, config.modes);
+                let modes = match is_new || before != config.modes {
+                    true => self.report_modes(),
+                    false => self.node.modes().modes(),
+                };
+                self.step(Event::Configured { config, modes });
             }
             Input::Namespace(name, reply) => {
                 self.step(Event::Namespace { name, reply });

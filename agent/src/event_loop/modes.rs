@@ -4,7 +4,6 @@ use std::mem;
 
 use usher_client::error_chain::chain;
 use usher_core::{
-    Event,
     kube_event::NodeCondition,
     metric::value::Capability,
     settings::mode::{DefaultModes, Limit, Mode, Modes, NodeModes, NodeValues},
@@ -42,7 +41,7 @@ impl NodeState {
         }
     }
 
-    fn modes(&self) -> NodeModes {
+    pub(super) fn modes(&self) -> NodeModes {
         let unread = NodeValues::default();
         let values = self.values.as_ref();
         let mut modes = NodeModes::resolve(self.default_modes, values.unwrap_or(&unread));
@@ -59,8 +58,8 @@ impl NodeState {
 }
 
 impl NodeLoop {
-    /// Applies the modes that the Node and the configuration set.
-    pub(super) fn apply_modes(&mut self) {
+    /// Reports the modes that the Node and the configuration set, and returns them for the engine.
+    pub(super) fn report_modes(&mut self) -> Modes {
         let resolved = self.node.modes();
         let modes = resolved.modes();
         for invalid in &resolved.invalid {
@@ -90,12 +89,12 @@ impl NodeLoop {
         if self.node.values.is_some() {
             let wanted = self.node.missing_feature.is_none() && modes.hold == Mode::Enforce;
             self.requests.plugin.send_replace(wanted);
-            self.report_modes(modes);
+            self.send_conditions(modes);
         }
-        self.step(Event::Modes(modes));
+        modes
     }
 
-    fn report_modes(&mut self, now: Modes) {
+    fn send_conditions(&mut self, now: Modes) {
         let node = &mut self.node;
         let events = &self.reporter.events;
         if let Some(before) = node

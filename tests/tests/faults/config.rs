@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use usher_tests::privilege;
 use usher_tests::synthetic::wire::{Listener, Manner, Sidecar};
-use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec};
+use usher_tests::synthetic::{Agent, ApiServer, ContainerSpec, Node, PodSpec};
 
 use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 
@@ -101,6 +102,32 @@ fn broken_at_start_uses_the_last_good_one() {
     finish_and_quit(&agent, &pod);
     assert!(left.requests(SIDECAR).is_empty());
     assert_eq!(agent.metric("usher_config_valid", ""), 0.0);
+}
+
+/// A rollback: the earlier configuration neither enforces nor excludes. Its mode applies before its end of the exclusion.
+#[test]
+fn mode_and_exclusions_change_together() {
+    let Some(node) = privilege::granted().then(Node::new) else {
+        return;
+    };
+    let server = ApiServer::start();
+    let settings = ["excludedNamespaces: [left]", "defaults: {quit: false}"];
+    for (number, before) in settings.into_iter().enumerate() {
+        node.configure(&format!("mode: enforce\n{before}\n"));
+        let agent = Agent::start_with_api(&node, &server, &[]);
+        let mut left = PodSpec::job(&format!("left-{number}"));
+        left.namespace = "left".to_owned();
+        let left = node.run(&left);
+        left.finish("app", 0);
+        // Its end is processed before that of the next pod.
+        let asked = PodSpec::job(&format!("asked-{number}")).annotation("usher.dev/quit", "true");
+        finish_and_quit(&agent, &node.run(&asked));
+        assert!(left.requests(SIDECAR).is_empty());
+        node.configure("mode: observe\n");
+        agent.wait_for("would-quit", &left.name());
+        assert!(left.requests(SIDECAR).is_empty(), "{before}");
+        agent.kill();
+    }
 }
 
 /// A deleted ConfigMap does not include the namespaces that it excluded, until the agent restarts.

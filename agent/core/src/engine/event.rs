@@ -27,7 +27,11 @@ pub enum NamespaceReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Modes(Modes),
-    Configured(Arc<Config>),
+    /// Together: with the modes of the earlier configuration, the new one may act on pods that the earlier one excluded.
+    Configured {
+        config: Arc<Config>,
+        modes: Modes,
+    },
     Namespace {
         name: String,
         reply: NamespaceReply,

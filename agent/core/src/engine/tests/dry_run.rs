@@ -1,6 +1,6 @@
 //! A dry run forecasts exactly what the engine then does.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     hold::{bare, held, istio},
@@ -208,7 +208,7 @@ fn each_step_names_its_source() {
     spec.annotations.extend(notes);
     let mut stage = Stage::new(Mode::Enforce, spec.clone());
     let config = Config::parse("test", "{ladder: {kill: true}}").unwrap();
-    stage.send(Event::Configured(Arc::new(config)));
+    stage.configure(config);
     stage.run_all();
     assert_eq!(
         steps(&stage, "tool"),

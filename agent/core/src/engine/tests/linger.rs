@@ -156,7 +156,7 @@ fn recipe_exempts_its_sidecar() {
     let mut stage = Stage::new(Mode::Off, requested());
     stage.hold_mode = Mode::Enforce;
     stage.mode(Mode::Off);
-    stage.send(Event::Configured(std::sync::Arc::new(config)));
+    stage.configure(config);
     stage.run_all();
     assert_eq!(stage.take(), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! The fixture of the scenarios: one pod, an engine, and a manual clock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Action, Decision, Engine, Event, NamespaceReply,
@@ -19,6 +19,7 @@ use crate::{
     quit::outcome::Outcome,
     recipe::step::Step,
     settings::{
+        config::Config,
         mode::{Mode, Modes},
         overrides::NamespaceValues,
     },
@@ -137,6 +138,12 @@ impl Stage {
             hold,
             linger: hold,
         }));
+    }
+
+    /// Replaces the configuration, and keeps the modes.
+    pub(super) fn configure(&mut self, config: Config) {
+        let (config, modes) = (Arc::new(config), self.engine.modes());
+        self.send(Event::Configured { config, modes });
     }
 
     pub(super) fn send(&mut self, event: Event) {

@@ -36,7 +36,7 @@ fn request_behind_a_signal_is_not_tried_before_it() {
         {post: {port: 15020, path: /quit}}, {signal: SIGTERM}, {post: {port: 15000, path: /quit}}]}]";
     let config = crate::settings::config::Config::parse("test", text).unwrap();
     let mut stage = never();
-    stage.send(Event::Configured(std::sync::Arc::new(config)));
+    stage.configure(config);
     stage.run_all();
     stage.exit("a", 0);
     let mut attempts = stage.take();

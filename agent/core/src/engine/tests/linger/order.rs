@@ -39,7 +39,7 @@ fn lingering_pod(takes: [u64; 3], spec: Pod) -> Stage {
     let mut stage = Stage::new(Mode::Off, spec);
     stage.hold_mode = Mode::Enforce;
     stage.mode(Mode::Off);
-    stage.send(Event::Configured(std::sync::Arc::new(recipes(takes))));
+    stage.configure(recipes(takes));
     stage.run_all();
     stage.pass(seconds(1));
     stage.delete(grace, 0);

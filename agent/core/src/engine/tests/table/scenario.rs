@@ -34,7 +34,7 @@
 //! | `2s` `500ms` | time passes |
 //! | `;` | earlier reports do not count |
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Action, Event,
@@ -154,7 +154,7 @@ impl Scenario {
             "api-back" => stage.namespace = Some(self.namespace.clone()),
             "config" => {
                 let config = Config::parse("row", &self.config).unwrap();
-                stage.send(Event::Configured(Arc::new(config)));
+                stage.configure(config);
             }
             "marked" => stage.spec.deleting = true,
             "deleting" => {

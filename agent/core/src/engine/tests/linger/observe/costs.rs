@@ -41,7 +41,7 @@ impl Row {
         }));
         let mut stage = Stage::new(Mode::Off, spec);
         let config = Config::parse("row", EXCLUDED).unwrap();
-        stage.send(Event::Configured(std::sync::Arc::new(config)));
+        stage.configure(config);
         stage.hold_mode = Mode::Observe;
         stage.mode(Mode::Off);
         stage.run_all();
