@@ -75,6 +75,20 @@ impl<'pod> Case<'pod> {
             .chain(self.natives())
     }
 
+    /// Whether no container is an app, as in the pod of an Istio gateway.
+    pub(super) fn has_no_app(&self) -> bool {
+        self.apps().next().is_none()
+    }
+
+    /// What texts call a container that is no app.
+    pub(super) fn servant_kind(&self) -> &'static str {
+        if self.has_no_app() {
+            "container"
+        } else {
+            "sidecar"
+        }
+    }
+
     pub(super) fn running_sidecars(&self) -> impl Iterator<Item = &'pod Container> {
         let sidecars = self.sidecars().map(|(_, container)| container);
         sidecars.filter(|container| container.runs())

@@ -58,6 +58,9 @@ fn state(case: &Case<'_>) -> (bool, String) {
     if let Some(app) = app {
         return not_running(case, app, "app");
     }
+    if case.has_no_app() {
+        return without_app(case);
+    }
     running(case)
 }
 
@@ -127,7 +130,7 @@ fn running(case: &Case<'_>) -> (bool, String) {
     let sidecars: Vec<&Container> = case.servants().collect();
     if let Some(sidecar) = sidecars.iter().find(|sidecar| !sidecar.status.ready) {
         // A sidecar that stays in this state is a finding.
-        let state = sidecar_state(sidecar);
+        let state = sidecar_state(sidecar, case.servant_kind());
         return (healthy, format!("the apps started, and {state}{not_ready}"));
     }
     let apps: Vec<String> = running
@@ -151,6 +154,26 @@ fn running(case: &Case<'_>) -> (bool, String) {
         names => format!("; sidecars {} are ready", names.join(", ")),
     };
     (healthy, format!("{apps}{sidecars}{not_ready}"))
+}
+
+/// A pod whose containers all are sidecars.
+fn without_app(case: &Case<'_>) -> (bool, String) {
+    let kind = case.servant_kind();
+    let stopped = case
+        .servants()
+        .find(|one| !one.runs() && case.ended_for_good(one).is_none());
+    if let Some(stopped) = stopped {
+        return not_running(case, stopped, kind);
+    }
+    // A container that stays in this state is a finding.
+    let state = match case.servants().find(|one| !one.status.ready) {
+        Some(unready) => sidecar_state(unready, kind),
+        None => match &names(case.servants())[..] {
+            [name] => format!("{kind} {name} is ready"),
+            names => format!("{kind}s {} are ready", names.join(", ")),
+        },
+    };
+    (true, state)
 }
 
 /// The state of an app that runs, and that restarts again and again.
@@ -182,19 +205,19 @@ fn starts(case: &Case<'_>, app: &Container) -> bool {
 }
 
 /// The state of a sidecar that is not ready.
-fn sidecar_state(sidecar: &Container) -> String {
+fn sidecar_state(sidecar: &Container, kind: &str) -> String {
     let name = &sidecar.name;
     match &sidecar.status.state {
-        State::Running(_) => format!("sidecar {name} is not ready"),
+        State::Running(_) => format!("{kind} {name} is not ready"),
         State::Waiting(reason) => {
             let reason = non_empty(reason).unwrap_or("not created yet");
             let started = match &sidecar.status.last {
                 Some(_) => "restarted",
                 None => "started",
             };
-            format!("sidecar {name} has not {started} ({reason})")
+            format!("{kind} {name} has not {started} ({reason})")
         }
-        State::Ended(end) => format!("sidecar {name} ended with exit code {}", end.code),
+        State::Ended(end) => format!("{kind} {name} ended with exit code {}", end.code),
     }
 }
 
@@ -219,7 +242,7 @@ fn ended(case: &Case<'_>, finished: u64) -> (bool, String) {
     let servants = || case.servants().filter(|sidecar| !sidecar.is_native);
     let waiting: Vec<String> = servants()
         .filter(|sidecar| sidecar.is_waiting())
-        .map(sidecar_state)
+        .map(|sidecar| sidecar_state(sidecar, case.servant_kind()))
         .collect();
     let rest = match (
         &names(servants().filter(|one| one.runs()))[..],

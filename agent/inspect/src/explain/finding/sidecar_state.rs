@@ -17,7 +17,7 @@ const LOOP: u64 = 3;
 pub(in crate::explain) const RECENT_MS: u64 = 600_000;
 
 pub(super) fn find(case: &Case<'_>) -> Vec<Finding> {
-    if case.is_over() || case.apps().next().is_none() {
+    if case.is_over() {
         return Vec::new();
     }
     case.servants()
@@ -41,9 +41,13 @@ pub(in crate::explain) fn last_of_loop<'pod>(
     container: &'pod Container,
 ) -> Option<&'pod Ended> {
     let status = &container.status;
-    let is_recent = |at: u64| case.seen.now_ms.saturating_sub(at) < RECENT_MS;
     let last = status.last.as_ref().filter(|_| status.restarts >= LOOP);
-    last.filter(|end| end.finished_ms.is_some_and(is_recent))
+    last.filter(|end| ended_recently(case, end))
+}
+
+pub(super) fn ended_recently(case: &Case<'_>, end: &Ended) -> bool {
+    let is_recent = |at: u64| case.seen.now_ms.saturating_sub(at) < RECENT_MS;
+    end.finished_ms.is_some_and(is_recent)
 }
 
 fn not_running(case: &Case<'_>, sidecar: &Container, reason: &str) -> Option<Finding> {
@@ -58,7 +62,8 @@ fn not_running(case: &Case<'_>, sidecar: &Container, reason: &str) -> Option<Fin
         Waiting::Image => format!("its image {image} cannot be pulled ({reason})"),
         Waiting::CrashLoop | Waiting::Failed | Waiting::Starting => reason.to_owned(),
     };
-    let problem = format!("sidecar {name} does not start: {cause}{}", effect(case));
+    let kind = case.servant_kind();
+    let problem = format!("{kind} {name} does not start: {cause}{}", effect(case));
     let finding = Finding::error(Id::SidecarNotRunning, problem)
         .about(name)
         .because(sidecar.status_path(), format!("state.waiting: {reason}"))
@@ -70,7 +75,7 @@ fn not_running(case: &Case<'_>, sidecar: &Container, reason: &str) -> Option<Fin
     );
     Some(match waiting {
         Waiting::Image => finding.fix(
-            "Correct the sidecar's image or its pull secret; the Events of the pod have the registry's error.",
+            format!("Correct the {kind}'s image or its pull secret; the Events of the pod have the registry's error."),
             describe,
         ),
         Waiting::CrashLoop | Waiting::Failed | Waiting::Starting => finding.fix(
@@ -81,9 +86,9 @@ fn not_running(case: &Case<'_>, sidecar: &Container, reason: &str) -> Option<Fin
 }
 
 fn restarts(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Finding {
-    let (name, code) = (&sidecar.name, end.code);
+    let (kind, name, code) = (case.servant_kind(), &sidecar.name, end.code);
     let problem = format!(
-        "sidecar {name} restarts again and again; its last run ended with exit code {code}{}",
+        "{kind} {name} restarts again and again; its last run ended with exit code {code}{}",
         effect(case)
     );
     let reason = non_empty(&end.reason).unwrap_or("no reason");
@@ -108,9 +113,9 @@ fn not_ready(case: &Case<'_>, sidecar: &Container, since: u64) -> Option<Finding
     if sidecar.status.ready || !is_late || case.ends().is_some() {
         return None;
     }
-    let name = &sidecar.name;
+    let (kind, name) = (case.servant_kind(), &sidecar.name);
     let problem = format!(
-        "sidecar {name} has been running for {} and is not ready",
+        "{kind} {name} has been running for {} and is not ready",
         case.since(since)
     );
     let fields = sidecar
@@ -144,15 +149,20 @@ fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
     if case.ended_for_good(sidecar).is_none() {
         return (sidecar.status.restarts >= LOOP).then(|| restarts(case, sidecar, end));
     }
+    if code == 0 && case.has_no_app() {
+        return None;
+    }
     let at = end.finished_ms.map(|at| format!(", {}", case.ago(at)));
     let running = names(case.apps().filter(|app| app.runs()));
     let apps = match &running[..] {
-        [] => "its apps have not started".to_owned(),
-        [app] => format!("app {app} runs without it"),
-        apps => format!("apps {} run without it", apps.join(", ")),
+        [] if case.has_no_app() => String::new(),
+        [] => "; its apps have not started".to_owned(),
+        [app] => format!("; app {app} runs without it"),
+        apps => format!("; apps {} run without it", apps.join(", ")),
     };
+    let kind = case.servant_kind();
     let problem = format!(
-        "sidecar {name} ended with exit code {code}{} and does not restart; {apps}",
+        "{kind} {name} ended with exit code {code}{} and does not restart{apps}",
         at.unwrap_or_default()
     );
     let reason = non_empty(&end.reason).unwrap_or("no reason");
@@ -171,10 +181,13 @@ fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
             Case::template_annotation(annotation::SIDECARS, &format!("{name}=app")),
         ));
     }
+    let native = if case.has_no_app() {
+        ""
+    } else {
+        " A native sidecar would restart."
+    };
     Some(finding.fix(
-        format!(
-            "Find what ended {name} (its log), and run the pod again. A native sidecar would restart."
-        ),
+        format!("Find what ended {name} (its log), and run the pod again.{native}"),
         case.logs(name),
     ))
 }
