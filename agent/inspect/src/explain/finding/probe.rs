@@ -7,7 +7,9 @@
 
 use serde_json::Value;
 
-use super::{Finding, Id, NOT_VISIBLE, end::exit_code::OUT_OF_MEMORY, short};
+use super::{
+    Finding, Id, NOT_VISIBLE, end::exit_code::OUT_OF_MEMORY, short, sidecar_state::ended_recently,
+};
 use crate::explain::{
     Case,
     case::millis,
@@ -131,13 +133,15 @@ fn fails(case: &Case<'_>, app: &Container, probe: &Probe) -> bool {
         // Until the startup probe succeeds, the kubelet runs no other probe.
         READINESS => unready && app.probes.iter().all(|probe| probe.field != STARTUP),
         // A failed liveness probe does not make a container unready.
-        LIVENESS => was_killed(app),
-        _ => was_killed(app) || unready,
+        LIVENESS => was_killed(case, app),
+        _ => was_killed(case, app) || unready,
     }
 }
 
-/// Whether a signal ended the last run. The kubelet sends one after a failed probe, the kernel one for memory.
-fn was_killed(app: &Container) -> bool {
-    let by_signal = |end: &Ended| matches!(end.code, 137 | 143) && end.reason != OUT_OF_MEMORY;
-    app.status.restarts > 0 && app.status.last.as_ref().is_some_and(by_signal)
+/// Whether a signal ended the last run, recently. The kubelet sends one after a failed probe, the kernel one for memory.
+fn was_killed(case: &Case<'_>, app: &Container) -> bool {
+    let by_signal = |end: &&Ended| matches!(end.code, 137 | 143) && end.reason != OUT_OF_MEMORY;
+    let last = app.status.last.as_ref().filter(by_signal);
+    let is_recent = |end: &Ended| app.is_waiting() || ended_recently(case, end);
+    app.status.restarts > 0 && last.is_some_and(is_recent)
 }

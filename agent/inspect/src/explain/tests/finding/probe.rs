@@ -40,6 +40,13 @@ fn probe_that_has_had_its_time() {
     let mut full = again(137);
     full.pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] =
         json!("OOMKilled");
+    let long_ago = |scenario: Scenario| {
+        let restarted = scenario.ended("app", 900, 700, 137).restarted("app", 699);
+        restarted.policy("Always")
+    };
+    let mut waits = long_ago(scenario(live()));
+    waits.pod["status"]["containerStatuses"][0]["state"] =
+        json!({"waiting": {"reason": "CrashLoopBackOff"}});
     let lost_probe = ["probe-lost"].as_slice();
     #[rustfmt::skip]
     let table = [
@@ -50,6 +57,8 @@ fn probe_that_has_had_its_time() {
         ("not unready by liveness", scenario(live()).unready("app"), &[]),
         ("killed by SIGKILL", again(137), lost_probe),
         ("killed for its memory", full, &[]),
+        ("killed long ago", long_ago(scenario(live())), &[]),
+        ("killed long ago, still to be started", waits.unready("app"), lost_probe),
         ("killed by SIGTERM", again(143), lost_probe),
         ("failed by itself", again(1), &[]),
         ("killed, never started again", lost, &[]),
