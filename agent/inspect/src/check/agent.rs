@@ -20,7 +20,7 @@ questions! {
             "without it no sidecar is terminated and no new pod is held; the kernel releases held connections at their deadline";
         READY = "agent-ready",
             "the agent is ready",
-            "until then it only observes";
+            "without the kubelet's pods or the Node's annotations it only observes; without the CNI plugin it may discover pods too late to hold them";
         VERSIONS = "agent-versions",
             "agent, plugin and this program have the same version",
             "they share a protocol; an upgrade replaces all of them";
@@ -37,8 +37,8 @@ questions! {
             "no pod was left alone for what it does to its network",
             "such a pod is not held, and its sidecars are terminated by signals only";
         HOLDER = "agent-holder",
-            "the process that holds starts runs",
-            "when it ended, the starts that it held continued";
+            "the process that holds starts and stop signals runs",
+            "when it ended, the starts and stop signals that it held were released";
         LIST = "agent-kubelet",
             "the agent's list of pods is recent",
             "the agent does nothing to pods that started after its last list";
@@ -139,7 +139,7 @@ fn ready(waits: &[String]) -> Check {
         return READY.ok("yes");
     }
     let mend = format!(
-        "see kubelet-pods and agent-api-server; {}",
+        "the kubelet's pods: see kubelet-pods; the Node's annotations: agent-api-server; the CNI plugin: network-entry; {}",
         command::logs("")
     );
     READY.failed(waits.join("; "), mend)

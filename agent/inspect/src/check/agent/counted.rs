@@ -60,17 +60,21 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
             format!("see docs/start.md#denied-execs; {}", command::logs(" | grep 'denied an exec'")),
         );
     }
-    if !is_supported {
-        return HOLDER.skipped("starts cannot be held here: see kernel-fanotify and node-bundles");
+    // The same process holds stop signals, also where starts cannot be held.
+    let unsupported = "starts cannot be held here: see kernel-fanotify and node-bundles";
+    let state = match (is_up, is_supported) {
+        (true, true) => "running".to_owned(),
+        (true, false) => format!("running; {unsupported}"),
+        (false, _) => "not running: it starts for the first pod that needs it".to_owned(),
+    };
+    if restarts > 0.0 {
+        let saw = format!("ended {restarts} times; running now: {is_up}");
+        return HOLDER.warning(saw, ended("holder"));
     }
-    match (is_up, restarts > 0.0) {
-        (true, false) => HOLDER.ok("running"),
-        (false, false) => HOLDER.ok("not running: it starts for the first pod that needs it"),
-        (_, true) => HOLDER.warning(
-            format!("ended {restarts} times; running now: {is_up}"),
-            ended("holder"),
-        ),
+    if !is_up && !is_supported {
+        return HOLDER.skipped(unsupported);
     }
+    HOLDER.ok(state)
 }
 
 pub(super) fn events(samples: &[Sample]) -> Check {

@@ -67,7 +67,7 @@ fn healthy_agent() {
 #[test]
 fn unhealthy_agent() {
     type Case<'a> = (&'a str, Outcome, &'a str, &'a dyn Fn(&mut agent::Agent));
-    let cases: [Case<'_>; 15] = [
+    let cases: [Case<'_>; 16] = [
         ("agent-worker", Outcome::Failed, "kubectl logs", &|agent| {
             agent.samples.retain(|one| one.name != "usher_worker_up");
         }),
@@ -85,6 +85,15 @@ fn unhealthy_agent() {
             let status = agent.status.agent.as_mut().unwrap();
             status.waits.push("the kubelet".to_owned());
         }),
+        (
+            "agent-ready",
+            Outcome::Failed,
+            "the CNI plugin: network-entry",
+            &|agent| {
+                let status = agent.status.agent.as_mut().unwrap();
+                status.waits.push("no configuration".to_owned());
+            },
+        ),
         (
             "agent-versions",
             Outcome::Warning,
@@ -153,9 +162,9 @@ fn unhealthy_agent() {
             &|agent| agent.samples.clear(),
         ),
         ("agent-holder", Outcome::Skipped, "", &|agent| {
-            agent
-                .samples
-                .retain(|one| one.name != "usher_start_supported");
+            agent.samples.retain(|one| {
+                !["usher_start_supported", "usher_holder_up"].contains(&&one.name[..])
+            });
         }),
     ];
     for (id, outcome, words, change) in cases {
@@ -228,7 +237,7 @@ fn observations_of_the_agent() {
             .samples
             .retain(|one| one.name != "usher_start_supported");
     };
-    let cases: [(&str, &str, Change, Outcome, &str); 11] = [
+    let cases: [(&str, &str, Change, Outcome, &str); 14] = [
         (
             "agent-holder",
             DENIED,
@@ -262,6 +271,31 @@ fn observations_of_the_agent() {
             "agent-holder",
             RESTARTS,
             without_holder,
+            Outcome::Warning,
+            "ended 2 times; running now: false",
+        ),
+        (
+            "agent-holder",
+            "",
+            paused,
+            Outcome::Ok,
+            "running; starts cannot be held here: see kernel-fanotify and node-bundles",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            paused,
+            Outcome::Warning,
+            "ended 2 times; running now: true",
+        ),
+        (
+            "agent-holder",
+            RESTARTS,
+            |agent| {
+                agent
+                    .samples
+                    .retain(|one| one.name == "usher_holder_exits_total")
+            },
             Outcome::Warning,
             "ended 2 times; running now: false",
         ),
