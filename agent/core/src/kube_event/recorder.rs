@@ -183,7 +183,8 @@ fn quit_note(decision: &Decision, status: Option<ExitStatus>, trail: &Trail) -> 
     let code = status.map_or(String::new(), |status| format!(" with {status}"));
     let since = match decision.since_exit {
         Some(since) => format!(", {} after the pod's last app", elapsed(since)),
-        None => " after the pod's last app".to_owned(),
+        // Requested by `usher quit --force` while an app runs.
+        None => String::new(),
     };
     let mut note = format!("sidecar {sidecar} ended{code}{since}");
     if let Some(accepted) = &trail.accepted {

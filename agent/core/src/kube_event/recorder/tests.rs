@@ -89,6 +89,17 @@ fn a_usual_job_has_one_event() {
 }
 
 #[test]
+fn a_sidecar_that_ends_before_the_apps_has_no_time_after_them() {
+    let mut recorder = EventRecorder::new("node-1".to_owned());
+    let forced = Decision {
+        since_exit: None,
+        ..decision(ended(true))
+    };
+    let note = recorder.notice(1, &forced).unwrap().note;
+    assert_eq!(note, "sidecar istio-proxy ended with exit code 0");
+}
+
+#[test]
 fn the_note_has_the_failed_steps() {
     let found = all(vec![
         failed(Outcome::Rejected(404)),
