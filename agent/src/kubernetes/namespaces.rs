@@ -115,7 +115,7 @@ impl Namespaces {
     fn succeeded(&self, name: &str, result: NamespaceResult) {
         self.reporter.metrics.namespace_requests.inc(&result);
         let mut state = self.state();
-        if state.unread.succeeded(name) {
+        if state.unread.succeeded(Instant::now(), name) {
             tracing::info!(namespace = name, "read the Namespace again");
         }
         let lines = state.unread.lines();

@@ -27,7 +27,7 @@ struct State {
     node_watched: bool,
     node_received: Option<Instant>,
     node_watch_error: Option<String>,
-    unread_namespaces: Vec<String>,
+    unread_namespaces: Vec<UnreadNamespace>,
     quit: Option<(Mode, Instant)>,
     hold: Option<(Mode, Instant)>,
     linger: Option<(Mode, Instant)>,
@@ -35,6 +35,14 @@ struct State {
     configuration: Configuration,
     settings: Vec<origin::Setting>,
     modes: NodeModes,
+}
+
+/// A Namespace whose last request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnreadNamespace {
+    pub(crate) line: String,
+    /// When the failure no longer counts. The Namespace has no pods if it was not requested again until then.
+    pub(crate) until: Instant,
 }
 
 impl Health {
@@ -62,9 +70,8 @@ impl Health {
         state.node_watched && state.node_watch_error.is_none()
     }
 
-    /// The Namespaces that cannot be read, a line for each.
-    pub(crate) fn set_unread_namespaces(&self, lines: Vec<String>) {
-        self.state().unread_namespaces = lines;
+    pub(crate) fn set_unread_namespaces(&self, unread: Vec<UnreadNamespace>) {
+        self.state().unread_namespaces = unread;
     }
 
     pub(crate) fn set_modes(&self, modes: &NodeModes) {
@@ -103,6 +110,8 @@ impl Health {
             let ago = now.saturating_duration_since(then).as_millis();
             u64::try_from(ago).unwrap_or(u64::MAX)
         };
+        let unread = state.unread_namespaces.iter();
+        let unread = unread.filter(|unread| now < unread.until);
         status.kubelet = Kubelet {
             listed_ms_ago: state.pods_listed.map(ago),
             error: state.kubelet_error.clone(),
@@ -111,7 +120,7 @@ impl Health {
             watched: state.node_watched,
             heard_ms_ago: state.node_received.map(ago),
             error: state.node_watch_error.clone(),
-            unread_namespaces: state.unread_namespaces.clone(),
+            unread_namespaces: unread.map(|unread| unread.line.clone()).collect(),
         };
         status.modes.quit_for_ms = state.quit.map(|(_, since)| ago(since));
         status.modes.hold_for_ms = state.hold.map(|(_, since)| ago(since));
@@ -185,5 +194,22 @@ mod tests {
         health.set_kubelet(None);
         health.fill_status(&mut status, Instant::now());
         assert_eq!(status.kubelet.error, None);
+    }
+
+    #[test]
+    fn unread_namespace_that_is_not_requested_again_is_dropped() {
+        let health = Health::default();
+        let now = Instant::now();
+        health.set_unread_namespaces(vec![UnreadNamespace {
+            line: "gone: forbidden".to_owned(),
+            until: now + Duration::from_secs(150),
+        }]);
+        let unread = |after| {
+            let mut status = admin::Status::default();
+            health.fill_status(&mut status, now + Duration::from_secs(after));
+            status.api_server.unread_namespaces
+        };
+        assert_eq!(unread(149), ["gone: forbidden"]);
+        assert!(unread(150).is_empty());
     }
 }

@@ -7,6 +7,8 @@ use std::{
 
 use usher_core::kube_event::NodeCondition;
 
+use crate::telemetry::health::UnreadNamespace;
+
 /// Consecutive failures before an Event. Fewer occur when an API server has just started and rejects every request.
 const WORTH_AN_EVENT: u32 = 3;
 /// The engine retries a Namespace that is in use within 60 s, so an older failure belongs to a Namespace without pods.
@@ -28,11 +30,17 @@ struct Failing {
     has_last_values: bool,
 }
 
+impl Failing {
+    fn until(&self) -> Instant {
+        self.at + STALE
+    }
+}
+
 impl Unread {
     /// Returns whether the previous request for this Namespace had failed.
-    pub(super) fn succeeded(&mut self, name: &str) -> bool {
+    pub(super) fn succeeded(&mut self, now: Instant, name: &str) -> bool {
         let was_failing = self.failing.remove(name).is_some();
-        self.is_reported &= !self.failing.is_empty();
+        self.forget_stale(now);
         was_failing
     }
 
@@ -44,9 +52,7 @@ impl Unread {
         error: &str,
         has_last_values: bool,
     ) -> (u32, Option<NodeCondition>) {
-        self.failing
-            .retain(|_name, failing| now.duration_since(failing.at) < STALE);
-        self.is_reported &= !self.failing.is_empty();
+        self.forget_stale(now);
         let failing = self.failing.entry(name.to_owned());
         let failing = failing.or_insert_with(|| Failing {
             error: String::new(),
@@ -69,10 +75,18 @@ impl Unread {
         (failures, condition)
     }
 
-    pub(super) fn lines(&self) -> Vec<String> {
+    fn forget_stale(&mut self, now: Instant) {
+        self.failing.retain(|_name, failing| now < failing.until());
+        self.is_reported &= !self.failing.is_empty();
+    }
+
+    pub(super) fn lines(&self) -> Vec<UnreadNamespace> {
         let line = |(name, failing): (&String, &Failing)| {
             let effect = effect(failing.has_last_values);
-            format!("{name} ({effect}): {}", failing.error)
+            UnreadNamespace {
+                line: format!("{name} ({effect}): {}", failing.error),
+                until: failing.until(),
+            }
         };
         self.failing.iter().map(line).collect()
     }
@@ -100,7 +114,8 @@ mod tests {
         assert!(report("shop").is_some());
         let more = [report("shop"), report("a"), report("a"), report("a")];
         assert_eq!(more, [None, None, None, None]);
-        assert!(unread.succeeded("shop") && unread.succeeded("a") && !unread.succeeded("a"));
+        let mut read = |name| unread.succeeded(now, name);
+        assert!(read("shop") && read("a") && !read("a"));
         unread.failed(now, "shop", "forbidden", false);
         unread.failed(now, "shop", "forbidden", false);
         let (failures, condition) = unread.failed(now, "shop", "forbidden", false);
@@ -114,6 +129,21 @@ mod tests {
         unread.failed(now, "gone", "forbidden", false);
         unread.failed(now + STALE, "shop", "timeout", true);
         let line = "shop (its last known annotations apply): timeout";
-        assert_eq!(unread.lines(), [line]);
+        let shown = unread.lines().into_iter().map(|unread| unread.line);
+        assert_eq!(shown.collect::<Vec<_>>(), [line]);
+    }
+
+    #[test]
+    fn success_of_another_namespace_forgets_one_without_pods() {
+        let mut unread = Unread::default();
+        let now = Instant::now();
+        for _ in 0..WORTH_AN_EVENT {
+            unread.failed(now, "gone", "forbidden", false);
+        }
+        assert!(!unread.succeeded(now + STALE / 2, "shop"));
+        assert_eq!(unread.lines().len(), 1);
+        assert!(!unread.succeeded(now + STALE, "shop"));
+        assert_eq!(unread.lines(), []);
+        assert!(!unread.is_reported, "the next failure has an Event");
     }
 }
