@@ -294,7 +294,7 @@ fn observations_of_the_agent() {
             |agent| {
                 agent
                     .samples
-                    .retain(|one| one.name == "usher_holder_exits_total")
+                    .retain(|one| one.name == "usher_holder_exits_total");
             },
             Outcome::Warning,
             "ended 2 times; running now: false",
