@@ -7,6 +7,7 @@
 mod candidate;
 mod command;
 mod drain;
+mod grace;
 mod late;
 mod observe;
 mod policy;

@@ -4,22 +4,17 @@
 use std::time::Duration;
 
 use super::{
+    grace::ROUNDING,
     review::LingerReview,
     state::{Held, Lingers, Progress},
 };
 use crate::{
-    base::{
-        id::{ContainerId, ContainerKey},
-        time::Timestamp,
-    },
+    base::{id::ContainerKey, time::Timestamp},
     decision::Kind,
     engine::action::Action,
-    pod::spec::{Container, Pod},
     recipe::step::{Signal, Step},
 };
 
-/// The deletion's time has no fractions of a second. The runtime's own timer is right for a signal that waited no longer.
-const ROUNDING: Duration = Duration::from_secs(1);
 /// The least time that the kubelet leaves between the stop signal and SIGKILL
 /// ([minimumGracePeriodInSeconds](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/kuberuntime/kuberuntime_container.go)).
 const LEAST: Duration = Duration::from_secs(2);
@@ -61,30 +56,20 @@ impl LingerReview<'_> {
     }
 
     /// What remains of a run whose stop signal was released.
-    pub(super) fn released(self, id: &ContainerId, held: &Held) -> Progress {
+    pub(super) fn released(self, held: &Held) -> Progress {
+        // The runtime's own timer is right for a signal that waited no longer.
         let is_late = self.now.since(held.since) > ROUNDING;
         match self.spec.filter(|spec| is_late && spec.deleting) {
             Some(spec) => {
-                let end = held.since + self.grace(id, held, spec) + ROUNDING;
-                // A deadline that is over, or that was brought forward, does not take the time to react.
+                // The kubelet subtracts the time of a preStop hook. When it began with the hook is not known: it may have
+                // noticed the deletion late. The runtime's timer has that time, and kills first where it ends before.
+                let end = held.grace.end(held.since);
+                let end = end.unwrap_or(held.since + spec.grace) + ROUNDING;
+                // A deadline that is over does not take the time to react.
                 let kill_at = end.max(self.now + LEAST);
                 Progress::Late { kill_at }
             }
             None => Progress::Over,
-        }
-    }
-
-    /// The time that the kubelet gives a run from its stop signal on: the whole grace period, minus the time of its preStop hook,
-    /// which follows only from the time of the deletion.
-    fn grace(self, id: &ContainerId, held: &Held, spec: &Pod) -> Duration {
-        let name = self.name(id);
-        let has_hook = |container: &Container| {
-            name.is_none_or(|name| name == container.name) && container.has_pre_stop
-        };
-        if spec.containers.iter().any(has_hook) {
-            held.grace_left(spec)
-        } else {
-            spec.grace
         }
     }
 }

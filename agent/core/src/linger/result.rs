@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Released, StopResult,
+    grace::GracePeriods,
     report::{released, unsupported},
     review::LingerReview,
     state::{Held, Lingers, Progress},
@@ -55,6 +56,7 @@ impl LingerReview<'_> {
                         at,
                         is_listed,
                         is_app,
+                        grace: GracePeriods::default(),
                         setting: wanted.and_then(|stop| stop.setting),
                         quiet: None,
                         why: wanted.is_none().then_some(Released::NotWanted),
@@ -76,7 +78,7 @@ impl LingerReview<'_> {
                         // The annotation may have changed since. After the sidecar's end its stop signal is no longer wanted.
                         let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
                         let setting = wanted.map_or(before.setting, |stop| stop.setting);
-                        (before.why, setting, self.released(id, &before))
+                        (before.why, setting, self.released(&before))
                     }
                     _ => (None, None, Progress::Over),
                 };
@@ -97,7 +99,7 @@ impl LingerReview<'_> {
             }
             StopResult::Lost => {
                 if let Some(Progress::Held(held)) = before {
-                    lingers.runs.insert(id.clone(), self.released(id, &held));
+                    lingers.runs.insert(id.clone(), self.released(&held));
                     let time = self.now.since(held.since);
                     report(released(is_app, Released::HolderEnded, time));
                 }

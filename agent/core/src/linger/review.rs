@@ -86,6 +86,9 @@ impl LingerReview<'_> {
             let Progress::Held(held) = progress else {
                 continue;
             };
+            if let Some(spec) = self.spec.filter(|spec| spec.deleting) {
+                held.grace.listed(self.now, spec.grace);
+            }
             if held.why.is_some() {
                 continue;
             }

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     Released, Stop,
+    grace::GracePeriods,
     pre_stop::{inbound::Inbound, quiet::Quiet},
 };
 use crate::{
@@ -71,6 +72,7 @@ pub(super) struct Held {
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
+    pub(super) grace: GracePeriods,
     /// The limit that the annotation sets.
     pub(super) setting: Option<Duration>,
     /// The traffic of an app with a pre-stop time of `auto`.

@@ -2,6 +2,15 @@
 
 use super::*;
 
+impl Stage {
+    /// Each container has a preStop hook.
+    fn add_hooks(&mut self) {
+        for container in &mut self.spec.containers {
+            container.has_pre_stop = true;
+        }
+    }
+}
+
 #[test]
 fn grace_period_without_time_is_reported_once() {
     let spec = Pod {
@@ -223,19 +232,16 @@ fn sidecar_with_a_signal_at_the_end_of_the_grace_period_is_left_to_the_runtime()
     assert_eq!(stage.take(), [""; 0]);
 }
 
-/// The kubelet replied late that nothing is left of the grace period.
+/// The kubelet replied late, at the end of the grace period.
 #[test]
 fn late_signal_leaves_the_time_to_react() {
     let mut stage = armed(requested());
     stage.held_at(NOON);
     stage.now = stage.now + seconds(2);
-    for container in &mut stage.spec.containers {
-        container.has_pre_stop = true;
-    }
-    stage.delete(30, 30);
+    stage.delete(1, 0);
     stage.list();
     assert_eq!(stage.take(), [HELD, "stops []"]);
-    stage.released(false);
+    stage.released_after(seconds(2), false);
     stage.take();
     stage.pass(Duration::from_millis(1900));
     assert_eq!(stage.take(), [""; 0]);
@@ -257,22 +263,46 @@ fn delay_of_the_agent_does_not_delay_the_kill() {
     assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
 }
 
+/// The agent got no processor time for ten seconds before it received the report of the hold. The sidecar has a preStop hook.
+#[test]
+fn delay_of_the_agent_does_not_bring_the_kill_forward() {
+    let mut stage = armed(requested());
+    stage.add_hooks();
+    stage.delete(30, 0);
+    stage.pass(seconds(10));
+    stage.held_at(NOON + seconds(10));
+    stage.list();
+    stage.pass(seconds(3));
+    stage.exit("a", 0);
+    stage.released_after(seconds(13), false);
+    stage.take();
+    stage.pass(seconds(17));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+}
+
 /// The node's clock is ahead of the API server's, or the kubelet noticed the deletion late. It gives the whole grace period
 /// from then on.
 #[test]
 fn clocks_take_no_time_from_a_sidecar() {
-    let mut stage = armed(requested());
-    stage.delete(30, 20);
-    stage.held_at(NOON);
-    stage.list();
-    stage.pass(seconds(5));
-    stage.exit("a", 0);
-    stage.released(false);
-    stage.take();
-    stage.pass(seconds(25));
-    assert_eq!(stage.take(), [""; 0]);
-    stage.pass(seconds(2));
-    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+    for has_hook in [false, true] {
+        let mut stage = armed(requested());
+        if has_hook {
+            stage.add_hooks();
+        }
+        stage.delete(30, 20);
+        stage.held_at(NOON);
+        stage.list();
+        stage.pass(seconds(5));
+        stage.exit("a", 0);
+        stage.released(false);
+        stage.take();
+        stage.pass(seconds(25));
+        assert_eq!(stage.take(), [""; 0], "has a preStop hook: {has_hook}");
+        stage.pass(seconds(2));
+        assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+    }
 }
 
 #[test]

@@ -33,20 +33,51 @@ fn later_shorter_deadline_is_kept() {
         "{line}"
     );
     stage.take();
+    // The kubelet noticed the deletion in the last 2 s before usher, and gives 10 s from then on.
+    stage.pass(seconds(7));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(3));
+    assert_eq!(stage.take(), ["a SIGKILL", "app linger-killed"]);
+}
+
+/// The new deadline is over when it is noticed. The kubelet gives the whole new grace period from then on.
+#[test]
+fn deadline_in_the_past_releases_at_once() {
+    let mut stage = held();
+    stage.pass(seconds(200));
+    stage.delete(60, 0);
     stage.pass(seconds(2));
+    assert!(stage.take().contains(&"stops []".to_owned()));
+    stage.app_released_after(seconds(202), false);
+    stage.take();
+    stage.pass(seconds(58));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(4));
+    assert_eq!(stage.take(), ["a SIGKILL", "app linger-killed"]);
+}
+
+/// The whole new grace period would end after the first one.
+#[test]
+fn later_deletion_does_not_extend_the_grace_period() {
+    let mut stage = held();
+    stage.pass(seconds(580));
+    stage.delete(60, 0);
+    stage.pass(seconds(2));
+    stage.app_released_after(seconds(582), false);
+    stage.take();
+    stage.pass(seconds(18));
     assert_eq!(stage.take(), [""; 0]);
     stage.pass(seconds(2));
     assert_eq!(stage.take(), ["a SIGKILL", "app linger-killed"]);
 }
 
-/// The new deadline is over when it is noticed. The app still has the time to react that the kubelet leaves.
+/// The kubelet leaves 2 s after the signal.
 #[test]
-fn deadline_in_the_past_releases_at_once() {
+fn shortest_grace_period_leaves_the_time_to_react() {
     let mut stage = held();
     stage.pass(seconds(60));
-    stage.delete(5, 0);
+    stage.delete(1, 0);
     stage.pass(seconds(2));
-    assert!(stage.take().contains(&"stops []".to_owned()));
     stage.app_released(false);
     stage.take();
     stage.pass(Duration::from_millis(1900));
