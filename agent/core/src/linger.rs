@@ -83,6 +83,9 @@ pub enum Released {
     /// The limit that the annotation sets.
     #[error("its limit has passed; an app still runs")]
     Limit,
+    /// The deadline or the limit came, or the holder ended, after the end of the apps.
+    #[error("no app of the pod runs; a sidecar of an earlier stage still runs")]
+    EarlierStage,
     #[error("the mode, annotations or the pod changed")]
     NotWanted,
     #[error("an operator released it")]

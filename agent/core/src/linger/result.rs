@@ -57,6 +57,7 @@ impl LingerReview<'_> {
                         is_listed,
                         is_app,
                         grace: GracePeriods::default(),
+                        apps_run: true,
                         setting: wanted.and_then(|stop| stop.setting),
                         quiet: None,
                         why: wanted.is_none().then_some(Released::NotWanted),
@@ -82,7 +83,16 @@ impl LingerReview<'_> {
                     }
                     _ => (None, None, Progress::Over),
                 };
+                let early = match before {
+                    Some(Progress::Held(held)) => held.early(Released::Deadline),
+                    _ => Released::Deadline,
+                };
                 let why = match (at_limit, ordered) {
+                    (true, None | Some(Released::EarlierStage))
+                        if early == Released::EarlierStage =>
+                    {
+                        early
+                    }
                     (true, _) if setting.is_some_and(|setting| held >= setting) => Released::Limit,
                     // Its limit was the rest of the grace period.
                     (true, _) => Released::Deadline,
@@ -101,7 +111,11 @@ impl LingerReview<'_> {
                 if let Some(Progress::Held(held)) = before {
                     lingers.runs.insert(id.clone(), self.released(&held));
                     let time = self.now.since(held.since);
-                    report(released(is_app, Released::HolderEnded, time));
+                    let why = match held.early(Released::HolderEnded) {
+                        Released::EarlierStage => held.why.unwrap_or(Released::EarlierStage),
+                        why => why,
+                    };
+                    report(released(is_app, why, time));
                 }
             }
         }

@@ -92,6 +92,9 @@ impl LingerReview<'_> {
             if held.why.is_some() {
                 continue;
             }
+            if let Some(view) = self.view {
+                held.apps_run = self.app_runs(view);
+            }
             let due = self.due(id, held);
             held.why = self.why_released(id, held).or_else(|| {
                 let (due, why) = due?;
@@ -148,7 +151,7 @@ impl LingerReview<'_> {
             .and_then(|view| self.candidate(view, id))
             .map_or(SHORTEST_RESERVE, |candidate| candidate.reserve);
         let left = held.grace_left(spec).saturating_sub(reserve);
-        Some((held.since + left, Released::Deadline))
+        Some((held.since + left, held.early(Released::Deadline)))
     }
 
     pub(super) fn name(&self, id: &ContainerId) -> Option<&str> {

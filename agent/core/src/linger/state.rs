@@ -73,6 +73,8 @@ pub(super) struct Held {
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
     pub(super) grace: GracePeriods,
+    /// At the last review.
+    pub(super) apps_run: bool,
     /// The limit that the annotation sets.
     pub(super) setting: Option<Duration>,
     /// The traffic of an app with a pre-stop time of `auto`.
@@ -84,6 +86,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// The result of a release before the run's turn, whose cause is this one.
+    pub(super) fn early(&self, cause: Released) -> Released {
+        if self.is_app || self.apps_run {
+            cause
+        } else {
+            Released::EarlierStage
+        }
+    }
+
     /// What was left of the pod's grace period when the stop signal came, which is later than the deletion where the
     /// sidecar has a preStop hook.
     pub(super) fn grace_left(&self, spec: &Pod) -> Duration {

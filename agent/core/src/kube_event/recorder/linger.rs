@@ -22,6 +22,7 @@ pub(super) fn content(decision: &Decision) -> Option<(Reason, String)> {
                 Released::Unconfirmed => "see why the kubelet does not reply: usher check",
                 Released::HolderEnded => "see the agent's log",
                 Released::AppsEnded
+                | Released::EarlierStage
                 | Released::SidecarEnded
                 | Released::NotDeleted
                 | Released::Unlisted

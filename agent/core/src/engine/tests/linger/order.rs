@@ -1,7 +1,7 @@
 //! Several sidecars of one pod: the order of their stop signals, and the remaining time of the later ones.
 
 use super::*;
-use crate::{pod::spec::plain, settings::config::Config};
+use crate::{kube_event::EventRecorder, pod::spec::plain, settings::config::Config};
 
 /// `x` ships logs, `m` is a mesh proxy, `h` a helper; each takes this many seconds to end after its signal.
 fn recipes([helper, logs, mesh]: [u64; 3]) -> Config {
@@ -71,6 +71,21 @@ impl Stage {
         names.collect()
     }
 
+    /// Whether the last report about this sidecar has this reason, and no Event.
+    fn is_reported_without_an_event(&self, name: &str, reason: &str) -> bool {
+        let mut reports = self.actions.iter().rev();
+        let report = reports.find_map(|action| match action {
+            crate::Action::Report(decision) if decision.container.as_deref() == Some(name) => {
+                Some(decision)
+            }
+            _ => None,
+        });
+        report.is_some_and(|decision| {
+            let event = EventRecorder::new("node".to_owned()).notice(0, decision);
+            decision.kind.reason().contains(reason) && event.is_none()
+        })
+    }
+
     fn release(&mut self, name: &str) {
         let held = seconds(1);
         self.stop_of(
@@ -110,6 +125,42 @@ fn wait_for_an_earlier_stage_ends_at_the_deadline() {
     assert_eq!(stage.held_stops(), ["m"]);
     stage.pass(seconds(2));
     assert_eq!(stage.held_stops(), [""; 0]);
+    stage.release("m");
+    assert!(stage.is_reported_without_an_event("m", "a sidecar of an earlier stage still runs"));
+}
+
+/// The limit of the annotation passes, or the holder ends, while no app runs.
+#[test]
+fn early_release_without_an_app_is_no_early_release_for_the_apps() {
+    let results = [
+        StopResult::Released {
+            held: seconds(10),
+            at_limit: true,
+        },
+        StopResult::Lost,
+    ];
+    for result in results {
+        let mut stage = lingering_pod([0, 0, 5], annotated(pod_of_all(30), "10s"));
+        stage.exit("a", 0);
+        stage.release("h");
+        stage.exit("x", 0);
+        stage.pass(seconds(10));
+        assert_eq!(stage.held_stops(), ["m"]);
+        stage.stop_of("m", result);
+        assert!(
+            stage.is_reported_without_an_event("m", "a sidecar of an earlier stage still runs")
+        );
+    }
+}
+
+/// The holder ends when the release is ordered already.
+#[test]
+fn end_of_the_holder_after_the_end_of_the_apps_changes_no_result() {
+    let mut stage = lingering([0, 0, 5], 30);
+    stage.exit("a", 0);
+    assert_eq!(stage.held_stops(), ["x", "m"]);
+    stage.stop_of("h", StopResult::Lost);
+    assert!(stage.is_reported_without_an_event("h", "no app of the pod runs; its stop signal"));
 }
 
 /// The app runs until the deadline: 30 s less 2 + 2 + 7, 2 + 7 and 7.
