@@ -207,7 +207,7 @@ impl LingerReview<'_> {
                     id: id.clone(),
                     container: name.to_owned(),
                     is_app,
-                    limit,
+                    limit: lingers.limit(id, &view.spec, limit, candidate.reserve),
                     setting: candidate.setting,
                     is_observed: self.mode == Mode::Observe,
                 }),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Released, Stop,
-    grace::GracePeriods,
+    grace::{GracePeriods, ROUNDING},
     pre_stop::{inbound::Inbound, quiet::Quiet},
 };
 use crate::{
@@ -104,6 +104,26 @@ impl Held {
 }
 
 impl Lingers {
+    /// The limit of a run's hold. A preStop hook, or a kubelet that noticed the deletion late, leaves less than the whole
+    /// grace period.
+    pub(super) fn limit(
+        &self,
+        id: &ContainerId,
+        spec: &Pod,
+        longest: Duration,
+        reserve: Duration,
+    ) -> Duration {
+        let Some(Progress::Held(held)) = self.runs.get(id).filter(|_| spec.deleting) else {
+            return longest;
+        };
+        let left = held.grace_left(spec).saturating_sub(reserve);
+        if left + ROUNDING < longest {
+            left
+        } else {
+            longest
+        }
+    }
+
     pub(crate) fn held(&self) -> usize {
         let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
         self.runs.values().filter(held).count()
