@@ -167,7 +167,7 @@ fn operator_holds_and_releases_a_pod() {
     pod.wait_container(SIDECAR);
     let dry = answer(&node, &["release", "held", "--dry-run"]);
     assert!(
-        dry.contains("release (dry run): connections to :15001 go now"),
+        dry.contains("release (dry run): releases connections to :15001"),
         "{dry}"
     );
     // The connection waits until the sidecar is ready, as in enforce mode.
@@ -176,7 +176,7 @@ fn operator_holds_and_releases_a_pod() {
     assert_eq!((result.code, result.failed.len()), (0, 0), "{result:?}");
     agent.wait_for("hold-released", &pod.name());
     let over = answer(&node, &["release", "held"]);
-    assert!(over.contains("nothing of it waits"), "{over}");
+    assert!(over.contains("nothing is held"), "{over}");
     let pod = node.run(&captured("released", ContainerSpec::app("app")));
     // The agent may not have read the pod's spec.
     eventually("the agent to know the pod", || {
@@ -184,7 +184,10 @@ fn operator_holds_and_releases_a_pod() {
     });
     agent.wait_for("hold-armed", &pod.name());
     let stdout = answer(&node, &["release", "released"]);
-    assert!(stdout.contains("connections to :15001 go now"), "{stdout}");
+    assert!(
+        stdout.contains("releases connections to :15001"),
+        "{stdout}"
+    );
     let line = agent.wait_for("hold-released", &pod.name());
     assert!(
         line["reason"]
@@ -203,7 +206,7 @@ fn late_hold_applies_to_new_connections() {
     all_run(&node);
     let stdout = answer(&node, &["hold", "late"]);
     assert!(
-        stdout.contains("what its apps have connected to before stays as it is"),
+        stdout.contains("existing connections are not changed"),
         "{stdout}"
     );
     agent.wait_for("hold-armed", &pod.name());

@@ -111,10 +111,10 @@ fn drift_is_reported_and_repaired() {
             "{ran:?}"
         );
         let dry = answer(&node, &["rules", "ruled", "--fix", "--dry-run"]);
-        assert!(dry.contains("(dry run): the table is made anew"), "{dry}");
+        assert!(dry.contains("(dry run): installs the table again"), "{dry}");
         assert_eq!(run(&node, &["rules", "ruled", "--diff"]).code, Some(1));
         let fixed = answer(&node, &["rules", "ruled", "--fix"]);
-        assert!(fixed.contains("the table is made anew"), "{fixed}");
+        assert!(fixed.contains("installs the table again"), "{fixed}");
         assert_eq!(
             run(&node, &["rules", "ruled", "--diff"]).code,
             Some(0),

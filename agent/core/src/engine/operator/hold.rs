@@ -95,7 +95,7 @@ impl Engine {
                 let runs = &tracked.runs;
                 let late = match (Conditions { view, runs }).any_app_started(0) {
                     true => {
-                        "; what its apps have connected to before stays as it is, and a sidecar that is ready lets them go at once"
+                        "; existing connections are not changed, and connections are released at once if the sidecar is ready"
                     }
                     false => "",
                 };
@@ -152,9 +152,9 @@ impl Engine {
         let wanted = self.is_hold_wanted(view);
         let hold = &self.pod_mut(&order.pod).hold;
         let starts = match hold.starts.held() {
-            0 => String::new(),
-            1 => ", and the start that waits goes".to_owned(),
-            many => format!(", and the {many} starts that wait go"),
+            0 => None,
+            1 => Some("1 held start".to_owned()),
+            many => Some(format!("{many} held starts")),
         };
         let by_operator = hold.by_operator;
         let (ports, says) = match hold_status(self.pod_mut(&order.pod)) {
@@ -164,20 +164,22 @@ impl Engine {
             }
             HoldStatus::Holding {
                 count_only: true, ..
-            } => return Answer::Nothing("observe mode: nothing of it waits".to_owned()),
+            } => return Answer::Nothing("nothing is held in observe mode".to_owned()),
             HoldStatus::Holding { ports, .. } => {
-                let says = format!("connections to {} go now{starts}", numbers(&ports));
+                let starts = starts.map_or_else(String::new, |starts| format!(", and {starts}"));
+                let says = format!("releases connections to {}{starts}", numbers(&ports));
                 (ports, says)
             }
             HoldStatus::Pending if wanted => {
-                let says = format!("its connections will not wait{starts}");
+                let starts = starts.map(|starts| format!("; releases {starts}"));
+                let says = "connections will not be held".to_owned() + &starts.unwrap_or_default();
                 (Vec::new(), says)
             }
             HoldStatus::Idle if by_operator => {
-                (Vec::new(), "its connections will not wait".to_owned())
+                (Vec::new(), "connections will not be held".to_owned())
             }
             HoldStatus::Pending | HoldStatus::Idle => {
-                return Answer::Nothing("nothing of it waits".to_owned());
+                return Answer::Nothing("nothing is held".to_owned());
             }
         };
         let taken = Taken {
@@ -204,11 +206,11 @@ impl Engine {
         let tracked = self.pod_mut(&order.pod);
         let says = match (hold_status(tracked), &wanted) {
             (HoldStatus::Holding { ports, .. }, Some(_wanted)) => {
-                format!("the table is made anew; connections to {} wait on", numbers(&ports))
+                format!("installs the table again; connections to {} stay held", numbers(&ports))
             }
-            (HoldStatus::Idle, _) => "no table is wanted: one that is there is taken over until the sidecars are ready, or deleted".to_owned(),
+            (HoldStatus::Idle, _) => "no table is expected: an existing one is adopted until the sidecars are ready, or removed".to_owned(),
             (HoldStatus::Pending, _) => {
-                return Answer::Nothing("its table is made when its init containers have ended".to_owned());
+                return Answer::Nothing("the table is installed when the init containers have ended".to_owned());
             }
             (HoldStatus::Transition { .. } | HoldStatus::Holding { .. }, _) => {
                 return Answer::Refused(Refused::Busy);

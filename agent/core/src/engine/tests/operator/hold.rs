@@ -63,7 +63,7 @@ fn late_hold_affects_new_connections_only() {
         let mut stage = started(mode, istio());
         let output = taken(stage.order(Verb::Hold)).says;
         assert!(
-            output.contains("what its apps have connected to before stays"),
+            output.contains("existing connections are not changed"),
             "{output}"
         );
         assert_eq!(stage.take_hold(), ["look"]);
@@ -208,7 +208,7 @@ fn waiting_connections_are_released() {
     let dry = taken(stage.ordered(Verb::Release, true));
     assert_eq!(stage.take_hold(), [""; 0]);
     assert_eq!(taken(stage.order(Verb::Release)), dry);
-    assert_eq!(dry.says, "connections to :15001 go now");
+    assert_eq!(dry.says, "releases connections to :15001");
     assert_eq!(dry.ports, [15001]);
     assert_eq!(stage.take_hold(), ["open all"]);
     let again = stage.order(Verb::Release);
@@ -225,10 +225,10 @@ fn waiting_connections_are_released() {
     );
     assert_eq!(output[1], "forget");
     let over = stage.order(Verb::Release);
-    assert_eq!(over, Answer::Nothing("nothing of it waits".to_owned()));
+    assert_eq!(over, Answer::Nothing("nothing is held".to_owned()));
     assert_eq!(
         stage.operator_requests(),
-        ["release, requested by uid 0, pid 4711: connections to :15001 go now"]
+        ["release, requested by uid 0, pid 4711: releases connections to :15001"]
     );
 }
 
@@ -278,8 +278,8 @@ fn waiting_start_reports_what_released_it() {
 
 #[test]
 fn pending_hold_is_canceled() {
-    let nothing = || Answer::Nothing("nothing of it waits".to_owned());
-    let not = "its connections will not wait";
+    let nothing = || Answer::Nothing("nothing is held".to_owned());
+    let not = "connections will not be held";
     for mode in [Mode::Off, Mode::Observe] {
         let mut stage = held(mode, istio());
         assert_eq!(stage.order(Verb::Release), nothing(), "{mode:?}");
@@ -332,7 +332,7 @@ fn waiting_starts_are_released() {
     let counted = stage.order(Verb::Release);
     assert_eq!(
         counted,
-        Answer::Nothing("observe mode: nothing of it waits".to_owned())
+        Answer::Nothing("nothing is held in observe mode".to_owned())
     );
 }
 
@@ -347,7 +347,7 @@ fn modified_rules_are_repaired() {
     assert_eq!(table.ports[0].timeout, seconds(20));
     let mended = taken(stage.order(Verb::Mend));
     assert_eq!(mended.ports, [15001]);
-    let says = "the table is made anew; connections to :15001 wait on";
+    let says = "installs the table again; connections to :15001 stay held";
     assert_eq!(mended.says, says);
     assert_eq!(stage.take_hold(), ["mend 15001 20s"]);
     // A repair is rejected while the ports are being released.
@@ -357,7 +357,7 @@ fn modified_rules_are_repaired() {
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
     let says = taken(stage.order(Verb::Mend)).says;
-    assert!(says.starts_with("no table is wanted"), "{says}");
+    assert!(says.starts_with("no table is expected"), "{says}");
     assert_eq!(stage.take_hold(), ["look"]);
 }
 
