@@ -87,7 +87,7 @@ fn a_missing_right_is_named() {
     let explain = || kubectl_usher(&kubeconfig, &["explain", "-n", &namespace, &name]);
     let refused = explain();
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
-    let text = format!("missing right: get pods in namespace {}", &*namespace);
+    let text = format!("missing permission: get pods in namespace {}", &*namespace);
     assert!(refused.stderr.contains(&text), "{}", refused.stderr);
     let subject = format!("--serviceaccount={}:default", &*namespace);
     let role = format!("{}-view", &*namespace);
@@ -107,6 +107,6 @@ fn a_missing_right_is_named() {
         .kubectl(&["delete", "clusterrolebinding", &role])
         .unwrap();
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
-    let text = "missing right: get and create pods/exec in namespace usher";
+    let text = "missing permission: get and create pods/exec in namespace usher";
     assert!(refused.stderr.contains(text), "{}", refused.stderr);
 }

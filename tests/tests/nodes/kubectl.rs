@@ -168,7 +168,7 @@ fn a_missing_right_is_named_for_a_pod_and_for_all_nodes() {
     let explain = || run(&kubeconfig, &["explain", "-n", NAMESPACE, &pod]);
     let refused = |ran: Output, right: &str| {
         assert_eq!(ran.status.code(), Some(3), "{}", errors(&ran));
-        let text = format!("missing right: {right}");
+        let text = format!("missing permission: {right}");
         assert!(errors(&ran).contains(&text), "{}", errors(&ran));
         errors(&ran)
     };
@@ -184,7 +184,7 @@ fn a_missing_right_is_named_for_a_pod_and_for_all_nodes() {
     refused(explain(), &exec);
     let text = refused(all(), &exec);
     for node in &rig.nodes {
-        let line = format!("{}: missing right", node.name());
+        let line = format!("{}: missing permission", node.name());
         assert!(text.contains(&line), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! Requests to the API server. An error about a missing right names the right.
+//! Requests to the API server. An error about a missing permission names it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const PROGRAM: &str = "usher";
 const BUFFER: usize = 256 * 1024;
 /// Limit of a request that is not a command, in a large cluster as well.
 const REQUEST: Duration = Duration::from_secs(60);
-/// The namespace of the documentation. Agents are expected there without the right to list pods of all namespaces.
+/// The namespace of the documentation. Agents are expected there without the permission to list pods of all namespaces.
 const NAMESPACE: &str = "usher";
 
 /// The API server, by a kubeconfig.
@@ -77,7 +77,7 @@ impl Cluster {
     /// The pod of this name, or else, with [`Names::Parts`], the only one with this part in its name.
     ///
     /// # Errors
-    /// When no pod or several pods match, or a right is missing.
+    /// When no pod or several pods match, or a permission is missing.
     pub(super) async fn pod(
         &self,
         namespace: &str,
@@ -100,7 +100,7 @@ impl Cluster {
     /// The agents of all nodes, or of one.
     ///
     /// # Errors
-    /// When a right is missing.
+    /// When a permission is missing.
     pub(super) async fn agents(&self, node: Option<&str>) -> Result<Vec<Agent>, Failure> {
         let given = self.usher_namespace.as_deref();
         let listed = match self.list(given, node).await {
@@ -153,7 +153,7 @@ impl Cluster {
             Ok(process) => Ok(process),
             Err(error) if code(&error) == Some(FORBIDDEN) => {
                 let missing = self.missing_verbs(namespace).await;
-                Err(missing_right(
+                Err(missing_permission(
                     &format!("{missing} pods/exec"),
                     Some(namespace),
                     None,
@@ -226,24 +226,24 @@ fn code(error: &Error) -> Option<u16> {
     }
 }
 
-/// The failure of a request that needs this right.
-fn failure(error: &Error, right: &str, namespace: Option<&str>) -> Failure {
+/// The failure of a request that needs this permission.
+fn failure(error: &Error, permission: &str, namespace: Option<&str>) -> Failure {
     match error {
         Error::Api(status) if status.code == FORBIDDEN => {
-            missing_right(right, namespace, Some(&status.message))
+            missing_permission(permission, namespace, Some(&status.message))
         }
         Error::Api(status) => Failure::unavailable(format!("the API server: {}", status.message)),
         error => Failure::unavailable(format!("the API server does not answer: {}", chain(error))),
     }
 }
 
-fn missing_right(right: &str, namespace: Option<&str>, message: Option<&str>) -> Failure {
+fn missing_permission(permission: &str, namespace: Option<&str>, message: Option<&str>) -> Failure {
     let place = namespace.map_or("in all namespaces".to_owned(), |name| {
         format!("in namespace {name}")
     });
     let message = message.map(|message| format!(" ({message})"));
     Failure::refused(format!(
-        "missing right: {right} {place}{}",
+        "missing permission: {permission} {place}{}",
         message.unwrap_or_default()
     ))
 }

@@ -174,24 +174,24 @@ fn missing_rights_are_named() {
         (
             &["get pods in shop"],
             3,
-            "missing right: get pods in namespace shop",
+            "missing permission: get pods in namespace shop",
         ),
         (
             &["list pods", "list pods in usher"],
             3,
-            "missing right: list pods in namespace usher (pods is forbidden); if usher has another namespace",
+            "missing permission: list pods in namespace usher (pods is forbidden); if usher has another namespace",
         ),
         // The right in the documented namespace is sufficient.
         (&["list pods"], 0, ""),
         (
             &["get pods/exec in usher"],
             3,
-            "missing right: get pods/exec in namespace usher",
+            "missing permission: get pods/exec in namespace usher",
         ),
         (
             &["get pods/exec in usher", "create pods/exec in usher"],
             3,
-            "missing right: get and create pods/exec in namespace usher",
+            "missing permission: get and create pods/exec in namespace usher",
         ),
         (&["list pods in shop"], 0, ""),
     ];
