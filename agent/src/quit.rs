@@ -54,6 +54,8 @@ pub(crate) struct Sidecar {
 
 /// Opens the socket for the first request to a sidecar, and orders a check of the rules in its namespace.
 ///
+/// # Errors
+///
 /// The outcome that a request would report.
 pub(crate) fn prepare(
     host: &Host,
@@ -192,6 +194,8 @@ pub(crate) fn query_version(
 }
 
 /// Opens the namespace that a container was started in.
+///
+/// # Errors
 ///
 /// The outcome that a request would report.
 pub(crate) fn open(host: &Host, init: &Init) -> Result<Netns, Outcome> {

@@ -24,7 +24,7 @@ use usher_core::{
     worker::{
         Trouble,
         message::{Job, JobId, LONGEST_MESSAGE, Order, Reply},
-        quarantine::{EXTENSIONS, Quarantine},
+        quarantine::{Quarantine, THREAD_EXTENSIONS},
     },
 };
 use usher_sys::process::child::{ChildProcess, Launch};
@@ -34,7 +34,8 @@ use self::unsent::{Unsent, send_first};
 use super::pending::{Pending, PendingJobs, Purpose};
 use crate::telemetry::reporter::Reporter;
 
-/// Jobs that are queued or wait for a reply, without probes, and probes. Further ones fail.
+/// Limit of jobs that are queued or wait for a reply. Probes are counted separately, with the same limit. Further ones
+/// fail.
 const MAX_JOBS: usize = 4096;
 /// Messages for the worker that are queued.
 const MAX_UNSENT: usize = 2 * MAX_JOBS;
@@ -133,12 +134,12 @@ impl Worker {
         self.last_id += 1;
         let id = JobId(self.last_id);
         let has_reply = !matches!(job, Job::Check | Job::Forget { .. });
-        // A table waits for any worker: only the kernel's deadline ends its hold otherwise. Whether there is one is looked
-        // for in each pod, also in those that end meanwhile, so a look has its limit.
+        // Re-adoptions and releases of ports wait for the next worker without a limit: otherwise only the kernel's deadline
+        // ends the hold. A search for a table (`Purpose::Look`) keeps its limit, because it runs in every pod.
         let may_wait = self.running.is_none()
             && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
         // The worker reports a stuck job before: after the wait for a permit, and the limit with its extensions.
-        let limits = 2 + u32::from(EXTENSIONS);
+        let limits = 2 + u32::from(THREAD_EXTENSIONS);
         let limit = job.limit().map(|limit| limit * limits + LATE);
         let message = match (Order { id, netns, job }).encode() {
             Ok(message) => message,

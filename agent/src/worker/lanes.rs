@@ -20,7 +20,7 @@ use usher_core::{
     worker::{
         Trouble,
         message::{MARGIN, Reply},
-        quarantine::{EXTENSIONS, LateThread, Lateness},
+        quarantine::{LateThread, Lateness, THREAD_EXTENSIONS},
     },
 };
 use usher_sys::process::thread::Thread;
@@ -188,7 +188,7 @@ impl Sample {
 
 impl<T> StartedJob<T> {
     /// The job's result, None after a panic, or why it is late. A job that waits for a processor has its limit again, up
-    /// to [`EXTENSIONS`] times.
+    /// to [`THREAD_EXTENSIONS`] times.
     async fn in_time(&mut self) -> Result<Option<T>, Lateness> {
         let mut extensions = 0;
         loop {
@@ -196,7 +196,7 @@ impl<T> StartedJob<T> {
                 return Ok(returned.ok());
             }
             let lateness = self.lateness();
-            if lateness != Lateness::Starved || extensions == EXTENSIONS {
+            if lateness != Lateness::Starved || extensions == THREAD_EXTENSIONS {
                 return Err(lateness);
             }
             extensions += 1;

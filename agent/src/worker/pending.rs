@@ -33,8 +33,8 @@ pub(crate) enum Purpose {
     OpenAll(SandboxId),
 }
 
-/// How often a job may have its limit again because the worker waits for a processor.
-const MAX_EXTENSIONS: u8 = 5;
+/// How often the deadline of a job is extended while the worker process waits for a processor.
+const MAX_WORKER_EXTENSIONS: u8 = 5;
 
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -158,7 +158,7 @@ impl PendingJobs {
             let Some(pending) = self.jobs.get_mut(id) else {
                 continue;
             };
-            if pending.extensions == MAX_EXTENSIONS {
+            if pending.extensions == MAX_WORKER_EXTENSIONS {
                 return false;
             }
             pending.extensions += 1;

@@ -20,14 +20,16 @@ use usher_sys::net::{
     nft::{self, Cost, NftError},
 };
 
-/// How long to wait while other large rulesets are read: less than the limit of a change. And how often to try again: at
-/// least a few times, because a processor may be away for longer.
+/// How long a read is retried while other large rulesets are read: less than the limit of a change.
 const BUSY: Duration = Duration::from_millis(300);
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The minimum number of attempts, because the thread may wait for a processor for longer than [`BUSY`].
 const ATTEMPTS: usize = 10;
-/// How long to wait for the thread that reads rules of iptables-legacy, which usually takes less than 1 ms.
-const TURN: Duration = Duration::from_millis(100);
-const LOOK: Duration = Duration::from_millis(1);
+/// How long a thread waits for the one that reads rules of iptables-legacy, which usually takes less than 1 ms.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long it waits between two attempts to lock.
+const LOCK_POLL: Duration = Duration::from_millis(1);
 
 /// Locked while a thread reads rules of iptables-legacy.
 static LEGACY: Mutex<()> = Mutex::new(());
@@ -139,7 +141,7 @@ impl Cache {
 /// ([`xt_find_table_lock`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/x_tables.c)), and copies them to a
 /// process while it has it. A pod can let that take any time, so only one thread waits for it.
 fn legacy(netns: &Netns) -> u64 {
-    let Some(_turn) = turn(&LEGACY) else {
+    let Some(_lock) = legacy_lock(&LEGACY) else {
         tracing::debug!(netns = %netns.id(), "another thread reads rules of iptables-legacy");
         return 0;
     };
@@ -149,14 +151,16 @@ fn legacy(netns: &Netns) -> u64 {
     })
 }
 
-/// Waits for another thread, at most for [`TURN`].
-fn turn(taken: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+/// Waits for another thread, at most for [`LOCK_TIMEOUT`].
+fn legacy_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     let start = Instant::now();
     loop {
-        match taken.try_lock() {
-            Ok(turn) => return Some(turn),
-            Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
-            Err(TryLockError::WouldBlock) if start.elapsed() < TURN => thread::sleep(LOOK),
+        match mutex.try_lock() {
+            Ok(lock) => return Some(lock),
+            Err(TryLockError::Poisoned(lock)) => return Some(lock.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
+                thread::sleep(LOCK_POLL)
+            }
             Err(TryLockError::WouldBlock) => return None,
         }
     }
@@ -183,11 +187,11 @@ mod tests {
 
     #[test]
     fn stuck_reader_is_not_awaited_for_long() {
-        let taken = Mutex::new(());
-        let first = turn(&taken).unwrap();
-        assert!(turn(&taken).is_none());
+        let mutex = Mutex::new(());
+        let first = legacy_lock(&mutex).unwrap();
+        assert!(legacy_lock(&mutex).is_none());
         drop(first);
-        assert!(turn(&taken).is_some());
+        assert!(legacy_lock(&mutex).is_some());
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(crate) enum TableKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldPorts {
     pub(crate) since: Timestamp,
-    /// Start of the time until the deadline.
+    /// When the deadline began to count.
     pub(crate) from: Timestamp,
     pub(crate) deadline: Timestamp,
     pub(crate) table: TableKind,

@@ -1,4 +1,4 @@
-//! How far the stop signals of one pod's sidecars are.
+//! The held stop signals of one pod's sidecars and apps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     recipe::step::Request,
 };
 
-/// The stop signals of one pod's sidecars.
+/// The held stop signals of one pod's sidecars and apps.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lingers {
     /// The stop signals that the holder is to hold.

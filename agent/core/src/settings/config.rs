@@ -97,7 +97,7 @@ pub struct Ladder {
     /// How long a sidecar may take to end beyond what its recipe says.
     #[serde(deserialize_with = "duration::read")]
     pub settle: Duration,
-    /// The same at least after a signal, the last resort.
+    /// The minimum of that time after a signal.
     #[serde(deserialize_with = "duration::read")]
     pub settle_signal: Duration,
     /// How long a refused connection counts as "not listening yet".

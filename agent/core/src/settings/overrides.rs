@@ -1,4 +1,4 @@
-//! The settings of one pod: quit, hold and start.
+//! The settings of one pod: quit, hold, linger and pre-stop.
 //!
 //! The pod's annotation overrides the Namespace's annotation, which overrides the Namespace's label of the same key,
 //! which overrides the configuration's default. An invalid value is reported and ignored.

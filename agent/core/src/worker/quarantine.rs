@@ -14,8 +14,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// More namespaces than a node has pods. The entry that ends first is dropped first.
 const MAX_ENTRIES: usize = 1024;
 
-/// How often a job may have its limit again because it waits for a processor.
-pub const EXTENSIONS: u8 = 2;
+/// How often the deadline of a job is extended while the thread of the job waits for a processor.
+pub const THREAD_EXTENSIONS: u8 = 2;
 
 /// A job is stuck if its thread computed for at least this part of its limit: one half.
 const STUCK_PART: u32 = 2;

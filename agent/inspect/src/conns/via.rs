@@ -103,7 +103,7 @@ impl Index {
     }
 }
 
-/// Indexes over the sockets of a input.
+/// Indexes over the sockets of an input.
 pub(super) struct ConnectionIndex<'a> {
     input: &'a Input,
     owners: &'a [Owner],

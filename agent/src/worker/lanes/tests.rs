@@ -176,7 +176,7 @@ fn started(lanes: &Lanes, after: Duration, sample: Option<Sample>) -> StartedJob
 async fn a_job_that_waits_for_a_processor_has_its_limit_again() {
     let (lanes, mut replies) = lanes();
     let margin = Duration::from_millis(1);
-    let all = (PATIENCE + MARGIN) * (u32::from(EXTENSIONS) + 1);
+    let all = (PATIENCE + MARGIN) * (u32::from(THREAD_EXTENSIONS) + 1);
     // This thread runs, and computes for much less than the limit.
     for sample in [None, Some(Sample::current())] {
         let mut job = started(&lanes, all - margin, sample);

@@ -54,7 +54,7 @@ pub(crate) struct Run {
     gone: bool,
     /// Its processes are not visible.
     pub(crate) hidden: bool,
-    /// It was observed to run the image's program, or to end as that.
+    /// It ran the image's program: observed, or concluded from its exit.
     pub(crate) executed: bool,
     /// When it was first observed to run the image's program.
     pub(crate) executed_at: Option<Timestamp>,
