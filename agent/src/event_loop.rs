@@ -266,7 +266,7 @@ impl NodeLoop {
             } => {
                 tracing::debug!(?sample, uid = %key.pod, container_id = %key.id, "sampled the traffic of a pod");
             }
-            Event::CannotHoldStarts(reason) => {
+            Event::StartSupport(Err(reason)) => {
                 let condition = NodeCondition::StartUnsupported(reason.clone());
                 self.reporter.events.send_node(&condition);
             }

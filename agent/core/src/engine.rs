@@ -95,10 +95,7 @@ impl Engine {
                 self.features = Some(features);
                 self.review_all(now, &mut actions);
             }
-            Event::CannotHoldStarts(reason) => {
-                self.set_start_support(now, Err(reason), &mut actions);
-            }
-            Event::CanHoldStarts => self.set_start_support(now, Ok(()), &mut actions),
+            Event::StartSupport(support) => self.set_start_support(now, support, &mut actions),
             Event::Walked => self.tree_walked(now, &mut actions),
             // === API server and kubelet ===
             Event::Namespace { name, reply } => {

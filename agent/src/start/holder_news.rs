@@ -26,7 +26,7 @@ impl Starts {
                 events.extend(self.stops.holder_ended());
                 return events;
             }
-            HolderEvent::PauseEnded => return vec![Event::CanHoldStarts],
+            HolderEvent::PauseEnded => return vec![Event::StartSupport(Ok(()))],
         };
         match news {
             News::Ready => self.stops.holder_ready(&mut self.holder),
@@ -145,10 +145,10 @@ impl Starts {
     /// every start.
     fn pause(&mut self, pause: Duration, reason: &str) -> Event {
         self.holder.pause_starts(pause);
-        Event::CannotHoldStarts(format!(
+        Event::StartSupport(Err(format!(
             "fanotify: the kernel cannot open the programs of several pods in a row for usher ({reason}); the agent retries in {} min",
             pause.as_secs() / 60
-        ))
+        )))
     }
 
     /// Handles a new mark, under which the holder receives every exec.

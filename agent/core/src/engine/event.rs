@@ -106,9 +106,8 @@ pub enum Event {
         subject: Subject,
         trouble: Trouble,
     },
-    /// No start can be held on this node until [`Event::CanHoldStarts`], for this reason.
-    CannotHoldStarts(String),
-    CanHoldStarts,
+    /// Whether starts can be held on this node from now on, and the reason if not.
+    StartSupport(Result<(), String>),
     /// The holder reports about the start of a container of [`crate::Action::HoldStarts`].
     Start {
         key: ContainerKey,

@@ -283,11 +283,11 @@ impl World {
             }
             Step::Support(supported) => {
                 self.supported = supported;
-                self.send(if supported {
-                    Event::CanHoldStarts
+                self.send(Event::StartSupport(if supported {
+                    Ok(())
                 } else {
-                    Event::CannotHoldStarts("refused".to_owned())
-                });
+                    Err("refused".to_owned())
+                }));
             }
             Step::PodGone => {
                 self.present = false;

@@ -162,10 +162,10 @@ fn node_that_cannot_hold_starts_for_a_while() {
     let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
     stage.start_held();
     let reason = "an exec was refused".to_owned();
-    stage.send(Event::CannotHoldStarts(reason));
+    stage.send(Event::StartSupport(Err(reason)));
     let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections are held";
     assert_eq!(stage.take_hold(), [not, "starts []"]);
-    stage.send(Event::CanHoldStarts);
+    stage.send(Event::StartSupport(Ok(())));
     assert_eq!(stage.take_hold(), ["starts [app 30s]"]);
 }
 

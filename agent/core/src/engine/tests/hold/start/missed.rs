@@ -223,7 +223,7 @@ fn start_after_the_release_was_not_missed_by_another_hold() {
 fn start_during_a_pause_was_not_missed() {
     for before_the_announcement in [true, false] {
         let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
-        let pause = Event::CannotHoldStarts("fanotify: denied".to_owned());
+        let pause = Event::StartSupport(Err("fanotify: denied".to_owned()));
         if before_the_announcement {
             stage.send(pause);
             stage.shut();
@@ -232,7 +232,7 @@ fn start_during_a_pause_was_not_missed() {
             stage.send(pause);
         }
         stage.start("app", "a");
-        stage.send(Event::CanHoldStarts);
+        stage.send(Event::StartSupport(Ok(())));
         stage.start(PROXY, "i");
         stage.take_hold();
         stage.probed(ready());
