@@ -213,7 +213,7 @@ mod tests {
     use crate::hold::ruleset::Wanted;
 
     #[test]
-    fn comment_of_a_found_table_states_its_purpose() {
+    fn remains_follow_from_the_rules_of_the_table() {
         for (count_only, dns, queries) in [
             (false, None, false),
             (false, Some(Queue::Native), true),

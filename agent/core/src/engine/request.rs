@@ -114,7 +114,7 @@ impl Refused {
 mod tests {
     use super::*;
 
-    /// Each refusal: its word, what it says, and whether insisting helps.
+    /// The name and text of each refusal, and whether --force overrides it.
     #[test]
     fn each_refusal_has_a_name_and_a_text() {
         let container = || "app".to_owned();
