@@ -16,7 +16,7 @@ impl List {
     }
 
     /// The cell of each line of this kind, for lines with one cell.
-    pub(crate) fn first(&self, kind: &str) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn cells(&self, kind: &str) -> impl Iterator<Item = &'static str> {
         self.rows(kind).map(|[cell]| cell)
     }
 }

@@ -80,10 +80,10 @@ fn table(sizes: &BTreeMap<String, Size>) -> String {
     }));
     let all: usize = sizes.values().map(Size::lines).sum();
     let lines = |kind| -> usize {
-        let packages = RULES.first(kind).filter_map(|name| sizes.get(name));
+        let packages = RULES.cells(kind).filter_map(|name| sizes.get(name));
         packages.map(Size::lines).sum()
     };
-    let daemon: Vec<&str> = RULES.first("daemon").collect();
+    let daemon: Vec<&str> = RULES.cells("daemon").collect();
     rows.push(format!(
         "product, without tests and xtask: {} lines; the daemon ({}): {} lines",
         all - lines("tool"),

@@ -34,7 +34,7 @@ pub(super) fn names(source: &Source) -> Vec<Finding> {
     let modules = source
         .lines()
         .filter_map(|line| Some((line.number, inline_module(line.code())?)));
-    let is_empty = |name: &str| RULES.first("name").any(|empty| empty == name);
+    let is_empty = |name: &str| RULES.cells("name").any(|empty| empty == name);
     let empty = paths.chain(modules).filter(|(_, name)| is_empty(name));
     found.extend(empty.map(|(line, name)| {
         let message = format!("the name {name} has no meaning: name the thing");

@@ -24,7 +24,7 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
         |line| {
             let text = line.text.replace(EVERY_MACHINE, "");
             RULES
-                .first("machine")
+                .cells("machine")
                 .map(|name| format!("/{name}/"))
                 .find(|folder| has(&text, folder, |before| !is_of_path(before)))
         },
@@ -53,7 +53,7 @@ pub(super) fn registries(source: &Source) -> Vec<Finding> {
                 false => line.text,
             };
             RULES
-                .first("registry")
+                .cells("registry")
                 .map(|host| host.replace(' ', "."))
                 .find(|host| has(text, host, |before| !before.is_alphanumeric()))
         },
@@ -70,7 +70,7 @@ pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
             let has_issue =
                 numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
             RULES
-                .first("unfinished")
+                .cells("unfinished")
                 .find(|word| !has_issue && has(line.text, word, |before| !before.is_alphanumeric()))
                 .map(str::to_owned)
         },
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn paths_of_one_machine_are_found() {
-        for name in RULES.first("machine") {
+        for name in RULES.cells("machine") {
             let folder = format!("/{name}/");
             let text = format!("ok\nlet a = \"{folder}a\";\n");
             let found = machine_paths(&rust(&text));
@@ -171,7 +171,7 @@ mod tests {
     fn registries_are_found_where_something_may_be_fetched() {
         let image = format!(
             "image: {}/a/b:1\n",
-            RULES.first("registry").next().unwrap().replace(' ', ".")
+            RULES.cells("registry").next().unwrap().replace(' ', ".")
         );
         let found = registries(&Source::new("deploy/manifests/usher.yaml", &image));
         assert_eq!((found[0].line, found[0].rule), (1, "registry"));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn unfinished_work_has_an_issue() {
-        for word in RULES.first("unfinished") {
+        for word in RULES.cells("unfinished") {
             assert_eq!(unfinished(&rust(&format!("// {word}(#12): a"))), []);
             let found = unfinished(&rust(&format!("// {word}: a")));
             assert_eq!(found[0].rule, "unfinished");
@@ -231,7 +231,7 @@ mod tests {
             "daemon",
             "tool",
         ];
-        let one: usize = one.iter().map(|kind| RULES.first(kind).count()).sum();
+        let one: usize = one.iter().map(|kind| RULES.cells(kind).count()).sum();
         let two = RULES.rows::<2>("word").count() + RULES.rows::<2>("folder").count();
         let accepted = || RULES.rows::<3>("accepted");
         let three = accepted().count() + RULES.rows::<3>("arrow").count();

@@ -26,7 +26,7 @@ pub(super) fn layouts(wanted: Option<Layout>, all: bool) -> Vec<Layout> {
 
 /// The clusters that the steps may leave behind.
 pub(super) fn names(all: bool) -> Vec<&'static str> {
-    let smoke = SELECTION.first("smoke").filter(|_| all);
+    let smoke = SELECTION.cells("smoke").filter(|_| all);
     [NAME].into_iter().chain(smoke).collect()
 }
 
@@ -51,7 +51,7 @@ pub(super) fn steps(
             Layout::Hybrid => Containerd::Debian,
             Layout::V2 => Containerd::Two,
         };
-        let skips = skipped.iter().flat_map(|kind| SELECTION.first(kind));
+        let skips = skipped.iter().flat_map(|kind| SELECTION.cells(kind));
         let skips = skips.flat_map(|name| ["--skip", name]);
         let skips: Vec<&str> = skips.collect();
         rerun::step(steps, &title, || {
@@ -85,12 +85,12 @@ pub(super) fn more_steps(steps: &mut Steps, scope: Scope, image: &Path) {
             containerd: Some(Containerd::Two),
             ..Config::from_env(NAME)?
         };
-        let filters: Vec<&str> = SELECTION.first("old-kubernetes").collect();
+        let filters: Vec<&str> = SELECTION.cells("old-kubernetes").collect();
         test_on(config, TARGETS[0], image, &filters, scope)
     });
     if machine_has_cgroup_v1() {
         steps.run("the cluster itself", || {
-            let smoke: Vec<&str> = SELECTION.first("smoke").collect();
+            let smoke: Vec<&str> = SELECTION.cells("smoke").collect();
             supervisor::end(&smoke)?;
             let mut tests = test_command(scope);
             let tested = run_within(
@@ -151,7 +151,7 @@ mod tests {
             .map(|file| fs::read_to_string(folder.join(file)).unwrap());
         let named = texts.iter().flat_map(|text| text.split('"'));
         let named: BTreeSet<&str> = named.filter(|word| word.starts_with("smoke-")).collect();
-        assert_eq!(named, SELECTION.first("smoke").collect());
+        assert_eq!(named, SELECTION.cells("smoke").collect());
     }
 
     #[test]
@@ -160,6 +160,6 @@ mod tests {
         assert_eq!(layouts(Some(Layout::Hybrid), true), [Layout::Hybrid]);
         assert_eq!(layouts(None, true)[0], Layout::V2);
         assert_eq!(names(false), [NAME]);
-        assert_eq!(names(true).len(), 1 + SELECTION.first("smoke").count());
+        assert_eq!(names(true).len(), 1 + SELECTION.cells("smoke").count());
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn run_suites(args: &Args) -> Result<()> {
     let names = match &args.suites[..] {
-        [] => SELECTION.first("kernel").map(str::to_owned).collect(),
+        [] => SELECTION.cells("kernel").map(str::to_owned).collect(),
         names => names.to_vec(),
     };
     let plan = &Plan {
