@@ -3,7 +3,10 @@
 use std::panic;
 
 use usher_core::{
-    base::id::{InvalidId, SandboxId},
+    base::{
+        error_chain::chain,
+        id::{InvalidId, SandboxId},
+    },
     cni::protocol::{
         self, Code, Conf, Failure, InvalidArguments, InvalidMessage, Outcome, PodName, Request,
     },
@@ -12,7 +15,7 @@ use usher_core::{
 use crate::{
     agent,
     call::Call,
-    log::{Log, chain},
+    log::Log,
     netns::{self, Netns},
     rights,
 };

@@ -3,7 +3,6 @@
 //! Logging must not fail a pod, so no function of [`Log`] returns an error.
 
 use std::{
-    error::Error,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -40,18 +39,6 @@ impl<'a> Log<'a> {
             drop(append(file, &line));
         }
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut reason = error.source();
-    while let Some(error) = reason {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        reason = error.source();
-    }
-    text
 }
 
 fn line(now: SystemTime, text: &str) -> String {

@@ -21,7 +21,6 @@ pub mod backoff;
 pub mod cleanup;
 pub mod cni_args;
 pub mod crash_point;
-pub mod error_chain;
 pub mod install;
 pub mod jitter;
 pub mod kubelet;
@@ -29,3 +28,5 @@ pub mod node_args;
 pub mod platform;
 pub mod run_dir;
 pub mod wall_clock;
+
+pub use usher_core::base::error_chain;

@@ -1,6 +1,7 @@
-//! Identifiers, time, durations and quantities.
+//! Identifiers, time, durations, quantities and errors in one line.
 
 pub mod duration;
+pub mod error_chain;
 pub mod id;
 pub mod quantity;
 pub mod time;
