@@ -218,11 +218,6 @@ pub fn dump(socket: &Socket) -> Result<Option<Found>, NftError> {
     }
 }
 
-/// Number of packets that the gate has counted: connection attempts with their retransmissions. 0 without a table.
-pub fn count_held(socket: &Socket) -> Result<u64, NftError> {
-    Ok(dump::rules(socket)?.packets)
-}
-
 fn unless_not_there(sent: Result<(), NftError>) -> Result<bool, NftError> {
     match sent {
         Ok(()) => Ok(true),

@@ -17,7 +17,7 @@ use usher_sys::net::{
     netns::Netns,
     nflog::{GROUP, Log},
     nfqueue::{QUEUE, Queue},
-    nft::{count_held, delete_elements, delete_table, dump, install, probe},
+    nft::{delete_elements, delete_table, dump, install, probe},
     tcp,
 };
 
@@ -29,6 +29,11 @@ use crate::{
 const PORT: u16 = 15001;
 /// Longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// Number of packets that the gate has counted: connection attempts with their retransmissions. 0 without a table.
+pub(crate) fn count_held(socket: &Socket) -> u64 {
+    dump(socket).unwrap().map_or(0, |found| found.packets)
+}
 
 pub(crate) fn hold(netns: &Netns, port: u16, timeout: Duration, more: Wanted) -> Socket {
     let socket = netns.netlink(Protocol::Netfilter).unwrap();
@@ -51,7 +56,7 @@ fn connections_are_held_until_the_table_is_deleted() {
             Attempt::start(host, PORT + 1).refused().await;
         }
         assert!(waiting.iter().all(Attempt::is_waiting));
-        assert_eq!(count_held(&socket).unwrap(), 3);
+        assert_eq!(count_held(&socket), 3);
         let _servers = [
             TcpListener::bind(("0.0.0.0", PORT)).await.unwrap(),
             TcpListener::bind(("::1", PORT)).await.unwrap(),
@@ -120,7 +125,7 @@ fn deadline_releases_without_the_agent() {
         let soon = Duration::from_secs(5);
         let socket = hold(&netns, PORT, soon, Wanted::default());
         let waiting = Attempt::start("127.0.0.1", PORT);
-        assert_eq!(count_held(&socket).unwrap(), 1);
+        assert_eq!(count_held(&socket), 1);
         waiting.refused().await;
         assert_eq!(dump(&socket).unwrap().unwrap().remaining, []);
     });
@@ -133,7 +138,7 @@ fn same_port_of_another_address_is_not_held() {
         let socket = hold(&netns, PORT, LONG, Wanted::default());
         Attempt::start(ADDRESS, PORT).refused().await;
         Attempt::start("[2001:db8::1]", PORT).refused().await;
-        assert_eq!(count_held(&socket).unwrap(), 0);
+        assert_eq!(count_held(&socket), 0);
     });
 }
 
@@ -173,7 +178,7 @@ fn observe_mode_counts_and_holds_nothing() {
         for host in ["127.0.0.1", "[::1]"] {
             Attempt::start(host, PORT).refused().await;
         }
-        assert_eq!(count_held(&socket).unwrap(), 2);
+        assert_eq!(count_held(&socket), 2);
     });
 }
 

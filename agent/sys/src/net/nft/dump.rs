@@ -1,14 +1,11 @@
 //! Reads the table from the kernel.
 
 use nix::errno::Errno;
-use usher_core::hold::ruleset::{GATE, TABLE};
+use usher_core::hold::ruleset::TABLE;
 
 use super::{
     Found, NftError, Operation,
-    number::{
-        CHAIN_GET, ELEMENTS_GET, FAMILY, NAME, NAME_OF_TABLE, RULE_GET, SET_GET, TABLE_GET,
-        rules as rules_of,
-    },
+    number::{CHAIN_GET, ELEMENTS_GET, FAMILY, NAME, NAME_OF_TABLE, RULE_GET, SET_GET, TABLE_GET},
     query::Query,
 };
 use crate::net::netlink::{Socket, attribute::put_text, message};
@@ -55,14 +52,6 @@ fn whole(socket: &Socket) -> Result<Found, NftError> {
 /// Requests the table without its content.
 pub(super) fn head(socket: &Socket) -> Result<(), NftError> {
     Found::default().query(socket, "table", TABLE_GET, message::ACK, |_| {})
-}
-
-pub(super) fn rules(socket: &Socket) -> Result<Found, NftError> {
-    let mut found = Found::default();
-    found.query(socket, "rule", RULE_GET, message::DUMP, |out| {
-        put_text(out, rules_of::CHAIN, GATE);
-    })?;
-    Ok(found)
 }
 
 impl Found {
