@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long the runtime may still call the plugin for pods that are starting or ending.
-pub const LINGER: Duration = Duration::from_secs(5);
+pub const RUNTIME_CALLS: Duration = Duration::from_secs(5);
 /// The advice if a place cannot be read.
 const LOOK: &str = "run this as root on the node itself";
 /// Why a binary stays if the entries cannot be listed.
@@ -94,7 +94,7 @@ pub fn clean(places: &Places) -> Report {
     let mut cleaning = Cleaning::new(look(places));
     while let Some(step) = cleaning.step() {
         match step {
-            Step::Linger => thread::sleep(places.linger),
+            Step::WaitForRuntime => thread::sleep(places.linger),
             Step::Remove(thing) => cleaning.done(remove(&thing, places)),
         }
     }

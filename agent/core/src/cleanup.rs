@@ -162,7 +162,7 @@ pub enum Step {
     /// Remove this part, and pass the result to [`Cleaning::done`].
     Remove(Thing),
     /// Wait until runtimes have completed the calls that they have begun.
-    Linger,
+    WaitForRuntime,
 }
 
 #[derive(Debug)]
@@ -171,7 +171,7 @@ pub struct Cleaning {
     current: Option<Thing>,
     is_dry: bool,
     /// Whether a runtime may still use an entry that was removed.
-    lingers: bool,
+    waits_for_runtime: bool,
     report: Report,
 }
 
@@ -184,7 +184,7 @@ impl Cleaning {
             waiting: found.into(),
             current: None,
             is_dry: false,
-            lingers: false,
+            waits_for_runtime: false,
             report: Report::default(),
         }
     }
@@ -208,10 +208,10 @@ impl Cleaning {
                 self.settle(thing, Fate::Left(obstacle));
                 continue;
             }
-            if self.lingers && !matches!(thing, Thing::Entry(_)) {
-                self.lingers = false;
+            if self.waits_for_runtime && !matches!(thing, Thing::Entry(_)) {
+                self.waits_for_runtime = false;
                 self.waiting.push_front(Found::removable(thing));
-                return Some(Step::Linger);
+                return Some(Step::WaitForRuntime);
             }
             self.current = Some(thing.clone());
             return Some(Step::Remove(thing));
@@ -224,7 +224,7 @@ impl Cleaning {
         let Some(thing) = self.current.take() else {
             return;
         };
-        self.lingers |= matches!((&thing, &outcome), (Thing::Entry(_), Ok(())));
+        self.waits_for_runtime |= matches!((&thing, &outcome), (Thing::Entry(_), Ok(())));
         let fate = match outcome {
             Ok(()) if self.is_dry => Fate::WouldGo,
             Ok(()) => Fate::Gone,

@@ -20,7 +20,7 @@ use tokio::{
 };
 use usher_client::{
     backoff::Backoff,
-    cleanup::{self, LINGER, Places},
+    cleanup::{self, Places, RUNTIME_CALLS},
     error_chain::chain,
 };
 use usher_core::cleanup::Report;
@@ -76,7 +76,7 @@ fn places(args: &Args) -> Places {
         run_dir: args.node.run_dir.clone(),
         log: args.cni.cni_log.clone(),
         proc: ProcRoot::new(&args.node.proc),
-        linger: LINGER,
+        linger: RUNTIME_CALLS,
     }
 }
 

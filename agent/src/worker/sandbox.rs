@@ -30,7 +30,7 @@ use super::{
 };
 
 /// How long copies are read after the ports are released.
-const LINGER: Duration = Duration::from_millis(20);
+const LATE_COPIES: Duration = Duration::from_millis(20);
 /// Delay after a flood of copies. Copies that do not fit in the buffer are lost, and their connections continue with
 /// the next retransmission.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -324,7 +324,7 @@ impl Sandbox {
         let opened = self.change(Gate::open_all).await;
         let opened = opened.ok_or(LOST)?.map_err(|error| chain(&error))?;
         // For connection attempts that were in flight during the release of the ports.
-        let end = tokio::time::sleep(LINGER);
+        let end = tokio::time::sleep(LATE_COPIES);
         tokio::pin!(end);
         loop {
             let gate = self.gate.as_mut().ok_or(LOST)?;

@@ -207,7 +207,7 @@ fn restored_entry_keeps_the_binary() {
     let mut cleaning = Cleaning::new(look(&places));
     while let Some(step) = cleaning.step() {
         match step {
-            Step::Linger => host.write("net.d/10-net.conflist", LIST),
+            Step::WaitForRuntime => host.write("net.d/10-net.conflist", LIST),
             Step::Remove(thing) => cleaning.done(remove(&thing, &places)),
         }
     }

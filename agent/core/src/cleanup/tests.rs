@@ -66,7 +66,7 @@ fn entry_then_time_then_binary_then_the_rest() {
     let (steps, report) = steps(all(), &[]);
     let expected = [
         Step::Remove(entry()),
-        Step::Linger,
+        Step::WaitForRuntime,
         Step::Remove(binary()),
         Step::Remove(table()),
         Step::Remove(Thing::Socket(in_run("cni.sock"))),
@@ -82,7 +82,7 @@ fn entry_then_time_then_binary_then_the_rest() {
 fn no_wait_without_an_entry() {
     let found = vec![Found::removable(binary()), Found::removable(directory())];
     let (steps, _report) = steps(found, &[]);
-    assert!(!steps.contains(&Step::Linger), "{steps:?}");
+    assert!(!steps.contains(&Step::WaitForRuntime), "{steps:?}");
 }
 
 #[test]
@@ -110,7 +110,10 @@ fn remaining_objects_keep_their_dependencies() {
         let (steps, report) = steps(found, &failing);
         let stays: Vec<Thing> = report.left().map(|line| line.thing.clone()).collect();
         assert_eq!(stays, left);
-        assert_eq!(steps.contains(&Step::Linger), !stays.contains(&entry()));
+        assert_eq!(
+            steps.contains(&Step::WaitForRuntime),
+            !stays.contains(&entry())
+        );
     }
 }
 
