@@ -78,8 +78,6 @@ pub struct Container {
     /// The kubelet may restart it for a change of its resources
     /// ([KEP-1287](https://github.com/kubernetes/enhancements/issues/1287)).
     pub restarts_on_resize: bool,
-    /// The kubelet runs its `preStop` hook before the stop signal.
-    pub has_pre_stop: bool,
     /// What the API server last reported to the kubelet. It is as old as the kubelet's watch, so it counts only where
     /// the kernel has no answer.
     pub status: Option<Status>,

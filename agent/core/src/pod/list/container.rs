@@ -49,7 +49,6 @@ pub(super) struct RawContainer<'list> {
     liveness_probe: Option<RawProbe>,
     startup_probe: Option<RawProbe>,
     resize_policy: Option<Vec<RawResizePolicy>>,
-    lifecycle: Option<RawLifecycle>,
 }
 
 #[derive(Deserialize)]
@@ -57,12 +56,6 @@ pub(super) struct RawContainer<'list> {
 struct RawResizePolicy {
     #[serde(default)]
     restart_policy: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawLifecycle {
-    pre_stop: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -176,9 +169,6 @@ impl RawContainer<'_> {
             restarts_on_resize: resize_policies
                 .iter()
                 .any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            has_pre_stop: self
-                .lifecycle
-                .is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
             status: status.map(Into::into),
         })
     }

@@ -40,21 +40,6 @@ fn grace_periods_of_any_size() {
 }
 
 #[test]
-fn pre_stop_hooks() {
-    for (lifecycle, expected) in [
-        (r#""lifecycle":{"preStop":{"sleep":{"seconds":5}}}"#, true),
-        (r#""lifecycle":{"postStart":{},"preStop":null}"#, false),
-        (r#""lifecycle":null"#, false),
-    ] {
-        let pod = one(&format!(
-            r#"{{"metadata":{{"namespace":"shop","name":"a","uid":"{UID}"}},
-                "spec":{{"containers":[{{"name":"app",{lifecycle}}}]}}}}"#
-        ));
-        assert_eq!(pod.containers[0].has_pre_stop, expected, "{lifecycle}");
-    }
-}
-
-#[test]
 fn resize_policies() {
     let cpu = r#"{"resourceName":"cpu","restartPolicy":"NotRequired"}"#;
     let memory = r#"{"resourceName":"memory","restartPolicy":"RestartContainer"}"#;

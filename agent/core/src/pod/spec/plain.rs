@@ -23,7 +23,6 @@ pub fn container(name: &str, image: &str) -> Container {
         requests: Requests::default(),
         probes: Vec::new(),
         restarts_on_resize: false,
-        has_pre_stop: false,
         status: None,
     }
 }

@@ -2,15 +2,6 @@
 
 use super::*;
 
-impl Stage {
-    /// Each container has a preStop hook.
-    fn add_hooks(&mut self) {
-        for container in &mut self.spec.containers {
-            container.has_pre_stop = true;
-        }
-    }
-}
-
 #[test]
 fn grace_period_without_time_is_reported_once() {
     let spec = Pod {
@@ -268,7 +259,6 @@ fn delay_of_the_agent_does_not_delay_the_kill() {
 #[test]
 fn delay_of_the_agent_does_not_bring_the_kill_forward() {
     let mut stage = armed(requested());
-    stage.add_hooks();
     stage.delete(30, 0);
     stage.pass(seconds(10));
     stage.held_at(NOON + seconds(10));
@@ -287,23 +277,18 @@ fn delay_of_the_agent_does_not_bring_the_kill_forward() {
 /// from then on.
 #[test]
 fn clocks_take_no_time_from_a_sidecar() {
-    for has_hook in [false, true] {
-        let mut stage = armed(requested());
-        if has_hook {
-            stage.add_hooks();
-        }
-        stage.delete(30, 20);
-        stage.held_at(NOON);
-        stage.list();
-        stage.pass(seconds(5));
-        stage.exit("a", 0);
-        stage.released(false);
-        stage.take();
-        stage.pass(seconds(25));
-        assert_eq!(stage.take(), [""; 0], "has a preStop hook: {has_hook}");
-        stage.pass(seconds(2));
-        assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
-    }
+    let mut stage = armed(requested());
+    stage.delete(30, 20);
+    stage.held_at(NOON);
+    stage.list();
+    stage.pass(seconds(5));
+    stage.exit("a", 0);
+    stage.released(false);
+    stage.take();
+    stage.pass(seconds(25));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
 }
 
 #[test]
