@@ -89,7 +89,8 @@ impl Engine {
             // === node ===
             Event::Modes(modes) => self.set_modes(now, modes, &mut actions),
             Event::Configured { config, modes } => {
-                self.set_config(now, config, modes, &mut actions);
+                self.modes = modes;
+                self.set_config(now, config, &mut actions);
             }
             Event::Kernel(features) => {
                 self.features = Some(features);
@@ -226,15 +227,8 @@ impl Engine {
         self.review_all(now, actions);
     }
 
-    fn set_config(
-        &mut self,
-        now: Timestamp,
-        config: Arc<Config>,
-        modes: Modes,
-        actions: &mut Vec<Action>,
-    ) {
+    fn set_config(&mut self, now: Timestamp, config: Arc<Config>, actions: &mut Vec<Action>) {
         self.config = config;
-        self.modes = modes;
         // The last list contains only the fields that the earlier recipes read.
         self.kubelet_poll.request(now);
         self.outdate_plans(|_pod| true);
