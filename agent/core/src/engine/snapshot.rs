@@ -16,7 +16,7 @@ use crate::{
         },
         view::PodView,
     },
-    quit::ladder::Report,
+    quit::ladder::Milestone,
     settings::mode::Modes,
 };
 
@@ -28,7 +28,7 @@ impl Engine {
             finished: self
                 .pods
                 .values()
-                .filter(|pod| pod.present && pod.quit.reported.contains(&Report::Finished))
+                .filter(|pod| pod.present && pod.quit.reported.contains(&Milestone::Finished))
                 .count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
             held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),

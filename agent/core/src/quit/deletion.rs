@@ -6,7 +6,7 @@
 //! ([`crate::recipe::AfterTerm`]).
 
 use super::{
-    ladder::{Quit, Report, SidecarRun},
+    ladder::{Milestone, Quit, SidecarRun},
     review::{Progress, Termination},
 };
 use crate::{
@@ -69,7 +69,7 @@ impl Termination<'_> {
         }
         if let Err(reason) = permits(&view.spec, &view.plan) {
             quit.stop();
-            if quit.reported.insert(Report::PodLeftToKubelet) {
+            if quit.reported.insert(Milestone::PodLeftToKubelet) {
                 actions.push(self.report(None, Kind::LeftToKubelet(reason)));
             }
             return;
@@ -94,7 +94,7 @@ impl Termination<'_> {
             .living_sidecars(runs)
             .filter_map(|sidecar| Some((sidecar, ladder(view, sidecar).ok()?)))
             .collect();
-        if quit.reported.insert(Report::QuitOnDeletion) {
+        if quit.reported.insert(Milestone::QuitOnDeletion) {
             let names = sidecars.iter().map(|(sidecar, _)| sidecar.name.clone());
             let sidecars = names.collect();
             actions.push(self.report(None, Kind::QuitOnDeletion { sidecars }));
@@ -126,7 +126,7 @@ impl Termination<'_> {
         if matches!(progress, Progress::GaveUp(_)) {
             let kind = Kind::LeftToKubelet(LeftToKubelet::StillRuns);
             actions.push(self.report(Some(&sidecar.name), kind));
-            quit.reported.insert(Report::LeftToKubelet(id.clone()));
+            quit.reported.insert(Milestone::LeftToKubelet(id.clone()));
         }
     }
 
@@ -138,7 +138,7 @@ impl Termination<'_> {
             else {
                 continue;
             };
-            if quit.reported.insert(Report::LeftToKubelet(id.clone())) {
+            if quit.reported.insert(Milestone::LeftToKubelet(id.clone())) {
                 let kind = Kind::LeftToKubelet(reason.clone());
                 actions.push(self.report(Some(&sidecar.name), kind));
             }
@@ -152,7 +152,7 @@ impl Termination<'_> {
             else {
                 continue;
             };
-            if quit.reported.insert(Report::WouldQuit(id.clone())) {
+            if quit.reported.insert(Milestone::WouldQuit(id.clone())) {
                 let kind = Kind::WouldQuitOnDeletion {
                     recipe: sidecar.recipe.clone(),
                     step: first.step.clone(),

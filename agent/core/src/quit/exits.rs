@@ -1,7 +1,7 @@
 //! Reports of sidecars that exited.
 
 use super::{
-    ladder::{Quit, Report},
+    ladder::{Milestone, Quit},
     review::Termination,
 };
 use crate::{decision::Kind, engine::action::Action, pod::state::runs::RunState};
@@ -38,8 +38,8 @@ impl Termination<'_> {
             }
             // The exit often precedes the reply to the request. The cause of the exit is known when both have
             // arrived, and the exit status when the process is reaped.
-            let report = Report::Exited(id.clone());
-            if quit.reported.contains(&report)
+            let milestone = Milestone::Exited(id.clone());
+            if quit.reported.contains(&milestone)
                 || !run.is_settled()
                 || quit.in_flight(name, id)
                 || (only_requested && !requested)
@@ -47,7 +47,7 @@ impl Termination<'_> {
                 continue;
             }
             quit.ended(name, id);
-            quit.reported.insert(report);
+            quit.reported.insert(milestone);
             let kind = Kind::SidecarEnded { requested, status };
             actions.push(self.report_at(Some(name), kind, at));
         }

@@ -14,7 +14,7 @@ use self::escalation::Phase;
 pub(crate) use self::timing::MIN_SIGNAL_AGE;
 pub(crate) use self::{
     escalation::Escalation,
-    reported::{Report, Reported},
+    reported::{Milestone, Reported},
     timing::settle,
 };
 use crate::{
@@ -125,7 +125,7 @@ impl Quit {
     pub(crate) fn stop(&mut self) {
         for escalation in self.sidecars.values().filter(|sidecar| sidecar.accepted) {
             let run = escalation.run.clone();
-            self.reported.insert(Report::Requested(run));
+            self.reported.insert(Milestone::Requested(run));
         }
         self.sidecars
             .retain(|_name, escalation| escalation.phase == Phase::InFlight);
@@ -218,7 +218,7 @@ impl Quit {
 
     /// Whether usher terminated this run, and the run accepted it.
     pub(crate) fn is_requested(&self, name: &str, run: &ContainerId) -> bool {
-        self.reported.contains(&Report::Requested(run.clone()))
+        self.reported.contains(&Milestone::Requested(run.clone()))
             || self
                 .escalation_of(name, run)
                 .is_some_and(|escalation| escalation.accepted)

@@ -5,7 +5,7 @@
 //! since.
 
 use super::{
-    ladder::{OperatorQuit, Quit, Report},
+    ladder::{Milestone, OperatorQuit, Quit},
     permission::Permission,
     review::{Need, Termination},
 };
@@ -86,7 +86,7 @@ fn is_unsettled(request: &OperatorQuit, runs: &Runs, quit: &Quit, name: &str) ->
     let Some((id, run)) = runs.newest(name) else {
         return false;
     };
-    let is_reported = quit.reported.contains(&Report::Exited(id.clone()));
+    let is_reported = quit.reported.contains(&Milestone::Exited(id.clone()));
     // The escalation of a run that exited is over as well, but its exit has to be reported.
     let gave_up = run.lives() && quit.gave_up(name, id);
     request.runs.contains(id) && !is_reported && !gave_up

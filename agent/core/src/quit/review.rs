@@ -2,7 +2,7 @@
 //! next step with each sidecar of the earliest stage.
 
 use super::{
-    ladder::{Escalation, Next, Quit, Report, SidecarRun},
+    ladder::{Escalation, Milestone, Next, Quit, SidecarRun},
     permission::{Permission, StepPolicy},
 };
 use crate::{
@@ -56,7 +56,7 @@ pub(crate) fn prepare(view: &PodView, runs: &Runs, quit: &mut Quit, actions: &mu
             .is_some_and(|step| matches!(step.step, Step::Request(_)));
         if run.state == RunState::Running
             && begins_with_request
-            && quit.reported.insert(Report::Prepared(id.clone()))
+            && quit.reported.insert(Milestone::Prepared(id.clone()))
         {
             actions.push(Action::Prepare(ContainerKey {
                 pod: view.uid.clone(),
@@ -86,22 +86,22 @@ impl Termination<'_> {
             quit.reset();
             return Need::Nothing;
         }
-        if !quit.reported.contains(&Report::Finished) && !self.is_any_sidecar_left() {
+        if !quit.reported.contains(&Milestone::Finished) && !self.is_any_sidecar_left() {
             return Need::Nothing;
         }
         // Once its sidecars have ended, there is nothing to skip: the pod's phase changes soon, and often the pod is
         // deleted then.
-        let left_alone = quit.reported.contains(&Report::Skipped);
+        let left_alone = quit.reported.contains(&Milestone::Skipped);
         if let Some(reason) = self.left_alone()
             && (left_alone || self.is_any_sidecar_left())
         {
             quit.stop();
-            if quit.reported.insert(Report::Skipped) {
+            if quit.reported.insert(Milestone::Skipped) {
                 actions.push(self.report(None, Kind::Skipped { reason }));
             }
             return Need::Nothing;
         }
-        if quit.reported.insert(Report::Finished) {
+        if quit.reported.insert(Milestone::Finished) {
             let sidecars = self.view.living_sidecars(self.runs);
             let sidecars = sidecars.map(|sidecar| sidecar.name.clone()).collect();
             quit.reported.last_decision = None;
@@ -119,7 +119,7 @@ impl Termination<'_> {
             }
             Mode::Enforce => {
                 if completion::has_failed(self.runs, &self.view.spec) == Some(true)
-                    && quit.reported.insert(Report::AppFailed)
+                    && quit.reported.insert(Milestone::AppFailed)
                 {
                     quit.retry_skipped(self.view.now);
                 }
@@ -302,7 +302,7 @@ impl Termination<'_> {
             let first = self.first_permitted(sidecar, self.app_failed());
             if let Ok((_first, Permission::Unknown)) = first {
                 need = Need::ExitCodes;
-            } else if quit.reported.insert(Report::WouldQuit(id.clone())) {
+            } else if quit.reported.insert(Milestone::WouldQuit(id.clone())) {
                 let kind = match first {
                     Ok((first, _permission)) => Kind::WouldQuit {
                         recipe: sidecar.recipe.clone(),

@@ -9,7 +9,7 @@ use crate::{
         state::Tracked,
         view::PodView,
     },
-    quit::{ladder::Report, review::Termination},
+    quit::{ladder::Milestone, review::Termination},
     settings::mode::Mode,
 };
 
@@ -58,7 +58,7 @@ pub(in crate::engine) fn query(tracked: &mut Tracked, view: &PodView, poll: &mut
         runs,
         force: true,
     };
-    if termination.acts_on_deletion() && quit.reported.insert(Report::Queried(id.clone())) {
+    if termination.acts_on_deletion() && quit.reported.insert(Milestone::Queried(id.clone())) {
         poll.request(view.now);
     }
 }

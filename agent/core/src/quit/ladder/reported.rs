@@ -1,12 +1,12 @@
-//! What has been reported about a pod's sidecars, so that each report is made once.
+//! The milestones of a pod, each of which happens once, and what was reported last.
 
 use std::collections::BTreeSet;
 
 use crate::{base::id::ContainerId, decision::Kind, settings::overrides::InvalidAnnotation};
 
-/// A report that is made once.
+/// Something that happens once in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Report {
+pub(crate) enum Milestone {
     Finished,
     Skipped,
     /// An app failed, so no step can make the pod fail.
@@ -29,48 +29,48 @@ pub(crate) enum Report {
 pub(crate) struct Reported {
     pub(crate) last_decision: Option<Kind>,
     pub(crate) bad_annotations: Vec<InvalidAnnotation>,
-    reports: BTreeSet<Report>,
+    milestones: BTreeSet<Milestone>,
 }
 
 impl Reported {
-    pub(crate) fn contains(&self, report: &Report) -> bool {
-        self.reports.contains(report)
+    pub(crate) fn contains(&self, milestone: &Milestone) -> bool {
+        self.milestones.contains(milestone)
     }
 
-    /// Marks a report as made; false if it was made before.
-    pub(crate) fn insert(&mut self, report: Report) -> bool {
-        self.reports.insert(report)
+    /// Records a milestone; false if it was recorded before.
+    pub(crate) fn insert(&mut self, milestone: Milestone) -> bool {
+        self.milestones.insert(milestone)
     }
 
-    /// The pod turned out unfinished. Reports about runs that exited stay made.
+    /// The pod turned out unfinished. The milestones of runs that exited stay.
     pub(super) fn reset(&mut self) {
-        self.reports.retain(|report| match report {
-            Report::Finished | Report::Skipped | Report::AppFailed | Report::WouldQuit(_) => false,
-            Report::Exited(_)
-            | Report::Requested(_)
-            | Report::Prepared(_)
-            | Report::Queried(_)
+        self.milestones.retain(|milestone| match milestone {
+            Milestone::Finished | Milestone::Skipped | Milestone::AppFailed | Milestone::WouldQuit(_) => false,
+            Milestone::Exited(_)
+            | Milestone::Requested(_)
+            | Milestone::Prepared(_)
+            | Milestone::Queried(_)
             // A deletion is not revoked.
-            | Report::QuitOnDeletion
-            | Report::PodLeftToKubelet
-            | Report::LeftToKubelet(_) => true,
+            | Milestone::QuitOnDeletion
+            | Milestone::PodLeftToKubelet
+            | Milestone::LeftToKubelet(_) => true,
         });
     }
 
     /// Forgets the runs that the pod no longer keeps.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&ContainerId) -> bool) {
-        self.reports.retain(|report| match report {
-            Report::Finished
-            | Report::Skipped
-            | Report::AppFailed
-            | Report::QuitOnDeletion
-            | Report::PodLeftToKubelet => true,
-            Report::WouldQuit(run)
-            | Report::Exited(run)
-            | Report::Requested(run)
-            | Report::Prepared(run)
-            | Report::Queried(run)
-            | Report::LeftToKubelet(run) => is_kept(run),
+        self.milestones.retain(|milestone| match milestone {
+            Milestone::Finished
+            | Milestone::Skipped
+            | Milestone::AppFailed
+            | Milestone::QuitOnDeletion
+            | Milestone::PodLeftToKubelet => true,
+            Milestone::WouldQuit(run)
+            | Milestone::Exited(run)
+            | Milestone::Requested(run)
+            | Milestone::Prepared(run)
+            | Milestone::Queried(run)
+            | Milestone::LeftToKubelet(run) => is_kept(run),
         });
     }
 }
@@ -80,23 +80,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_about_forgotten_runs_are_removed() {
+    fn milestones_of_forgotten_runs_are_removed() {
         let id = |digit: &str| ContainerId::parse(&digit.repeat(64)).unwrap();
-        let reports = |run: &ContainerId| {
+        let milestones = |run: &ContainerId| {
             [
-                Report::WouldQuit(run.clone()),
-                Report::Exited(run.clone()),
-                Report::Requested(run.clone()),
-                Report::Prepared(run.clone()),
-                Report::Queried(run.clone()),
-                Report::LeftToKubelet(run.clone()),
+                Milestone::WouldQuit(run.clone()),
+                Milestone::Exited(run.clone()),
+                Milestone::Requested(run.clone()),
+                Milestone::Prepared(run.clone()),
+                Milestone::Queried(run.clone()),
+                Milestone::LeftToKubelet(run.clone()),
             ]
         };
         let mut reported = Reported {
-            reports: [id("a"), id("b")].iter().flat_map(reports).collect(),
+            milestones: [id("a"), id("b")].iter().flat_map(milestones).collect(),
             ..Reported::default()
         };
         reported.retain(|run| *run == id("b"));
-        assert_eq!(reported.reports, BTreeSet::from(reports(&id("b"))));
+        assert_eq!(reported.milestones, BTreeSet::from(milestones(&id("b"))));
     }
 }
