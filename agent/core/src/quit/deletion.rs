@@ -7,7 +7,7 @@
 
 use super::{
     ladder::{Milestone, Quit, SidecarRun},
-    review::{Progress, Termination},
+    review::{StepResult, Termination},
 };
 use crate::{
     decision::{Kind, LeftToKubelet},
@@ -123,7 +123,7 @@ impl Termination<'_> {
         let candidate = SidecarRun::new(sidecar, (id, run), ladder, &view.config.ladder);
         let (escalation, _restarts_too_often) = quit.escalation(view.now, candidate);
         let progress = self.take_steps(sidecar, candidate, escalation, None, actions);
-        if matches!(progress, Progress::GaveUp(_)) {
+        if matches!(progress, StepResult::GaveUp(_)) {
             let kind = Kind::LeftToKubelet(LeftToKubelet::StillRuns);
             actions.push(self.report(Some(&sidecar.name), kind));
             quit.reported.insert(Milestone::LeftToKubelet(id.clone()));

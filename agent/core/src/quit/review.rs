@@ -37,7 +37,7 @@ pub(crate) enum Need {
 
 /// Why no further step follows with a sidecar now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum StepResult {
     Waits,
     ExitCodesNeeded,
     GaveUp(GaveUp),
@@ -176,9 +176,9 @@ impl Termination<'_> {
                 actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
             }
             match self.take_steps(sidecar, candidate, escalation, app_failed, actions) {
-                Progress::Waits => {}
-                Progress::ExitCodesNeeded => need = Need::ExitCodes,
-                Progress::GaveUp(reason) => {
+                StepResult::Waits => {}
+                StepResult::ExitCodesNeeded => need = Need::ExitCodes,
+                StepResult::GaveUp(reason) => {
                     given_up.push(&sidecar.name);
                     actions.push(self.report(Some(&sidecar.name), Kind::GaveUp { reason }));
                 }
@@ -205,14 +205,14 @@ impl Termination<'_> {
         escalation: &mut Escalation,
         app_failed: Option<bool>,
         actions: &mut Vec<Action>,
-    ) -> Progress {
+    ) -> StepResult {
         let view = self.view;
         let policy = self.policy(sidecar, app_failed);
         loop {
             match escalation.next(view.now, candidate, policy) {
-                Next::Nothing => return Progress::Waits,
-                Next::ExitCodesNeeded => return Progress::ExitCodesNeeded,
-                Next::GaveUp(reason) => return Progress::GaveUp(reason),
+                Next::Nothing => return StepResult::Waits,
+                Next::ExitCodesNeeded => return StepResult::ExitCodesNeeded,
+                Next::GaveUp(reason) => return StepResult::GaveUp(reason),
                 Next::Attempt(step) => actions.push(Action::Attempt {
                     key: ContainerKey {
                         pod: view.uid.clone(),
