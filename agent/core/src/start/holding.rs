@@ -4,7 +4,7 @@
 //! ports also releases the starts. The holder and the runtime act asynchronously, so decisions depend on what they
 //! have reported.
 
-use super::state::{Progress, Starts};
+use super::state::{StartState, Starts};
 use crate::{
     base::id::{ContainerId, ContainerKey},
     decision::Kind,
@@ -99,7 +99,7 @@ impl<'engine> HoldReview<'engine> {
             missed.extend(unseen.map(|(id, _run)| (start.container.clone(), id.clone())));
         }
         for (name, id) in missed {
-            starts.runs.insert(id, Progress::Over);
+            starts.runs.insert(id, StartState::Over);
             actions.push(self.report(Some(&name), Kind::StartMissed));
         }
     }
@@ -121,26 +121,26 @@ impl<'engine> HoldReview<'engine> {
         let (after, kind) = match result {
             // The holder was slow: the start may have been reported as missed. A new hold wants another mark.
             StartResult::Marked if !starts.wants(name) => {
-                (before.unwrap_or(Progress::Marked), None)
+                (before.unwrap_or(StartState::Marked), None)
             }
-            StartResult::Marked => (Progress::Marked, None),
+            StartResult::Marked => (StartState::Marked, None),
             StartResult::Unable(reason) => {
                 let kind = Kind::StartNotHeld(NotHeld::Container { reason });
-                (Progress::Over, Some(kind))
+                (StartState::Over, Some(kind))
             }
             StartResult::Denied(reason) => {
                 starts.denied.insert(name.to_owned());
                 let kind = Kind::StartNotHeld(NotHeld::Denied { reason });
-                (Progress::Over, Some(kind))
+                (StartState::Over, Some(kind))
             }
-            StartResult::Held => (Progress::Held(self.now), self.held_kind(name)),
+            StartResult::Held => (StartState::Held(self.now), self.held_kind(name)),
             StartResult::Released {
                 held: None, ran, ..
             } => {
                 // A held start cannot have run and ended since.
                 let ended = run_of().is_some_and(|run| run.since.is_some() && !run.lives());
-                let missed = !before.is_some_and(Progress::is_over) && (ran || ended);
-                (Progress::Over, missed.then_some(Kind::StartMissed))
+                let missed = !before.is_some_and(StartState::is_over) && (ran || ended);
+                (StartState::Over, missed.then_some(Kind::StartMissed))
             }
             StartResult::Released {
                 held: Some(held),
@@ -153,11 +153,11 @@ impl<'engine> HoldReview<'engine> {
                     (false, true) => Why::Opened(starts.why.unwrap_or(Opened::NotWanted)),
                     (false, false) => Why::ContainerEnded,
                 };
-                (Progress::Over, Some(Kind::StartReleased { why, held }))
+                (StartState::Over, Some(Kind::StartReleased { why, held }))
             }
             StartResult::Lost => {
                 let kind = match before {
-                    Some(Progress::Held(since)) => Kind::StartReleased {
+                    Some(StartState::Held(since)) => Kind::StartReleased {
                         why: Why::HolderEnded,
                         held: self.now.since(since),
                     },
@@ -165,7 +165,7 @@ impl<'engine> HoldReview<'engine> {
                         reason: "the process that holds starts ended".to_owned(),
                     }),
                 };
-                (Progress::Over, Some(kind))
+                (StartState::Over, Some(kind))
             }
         };
         starts.runs.insert(key.id.clone(), after);

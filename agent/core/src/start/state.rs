@@ -22,7 +22,7 @@ pub(crate) struct Starts {
     pub(super) reviewed: Option<SandboxId>,
     /// Why the starts were released.
     pub(super) why: Option<Opened>,
-    pub(super) runs: BTreeMap<ContainerId, Progress>,
+    pub(super) runs: BTreeMap<ContainerId, StartState>,
     /// Containers that were reported as not held.
     pub(super) reported: BTreeSet<String>,
     /// Containers with a denied exec. Another mark would deny their next start as well.
@@ -31,7 +31,7 @@ pub(crate) struct Starts {
 
 /// The state of the start of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum StartState {
     /// The holder will hold it.
     Marked,
     Held(Timestamp),
@@ -41,7 +41,7 @@ pub(super) enum Progress {
     Ended,
 }
 
-impl Progress {
+impl StartState {
     pub(super) fn is_over(self) -> bool {
         matches!(self, Self::Over | Self::Ended)
     }
@@ -49,7 +49,7 @@ impl Progress {
 
 impl Starts {
     pub(crate) fn held(&self) -> usize {
-        let held = |progress: &&Progress| matches!(progress, Progress::Held(_));
+        let held = |progress: &&StartState| matches!(progress, StartState::Held(_));
         self.runs.values().filter(held).count()
     }
 
@@ -79,10 +79,10 @@ impl Starts {
     /// A run has ended, or its cgroup is gone. Its start is remembered while the run is, so that it does not count as missed.
     pub(crate) fn ended(&mut self, id: &ContainerId, is_known: impl Fn(&ContainerId) -> bool) {
         if let Some(progress) = self.runs.get_mut(id).filter(|progress| progress.is_over()) {
-            *progress = Progress::Ended;
+            *progress = StartState::Ended;
         }
         self.runs
-            .retain(|id, progress| *progress != Progress::Ended || is_known(id));
+            .retain(|id, progress| *progress != StartState::Ended || is_known(id));
     }
 }
 
@@ -95,9 +95,9 @@ mod tests {
         let [over, marked, created] =
             ["a", "b", "c"].map(|letter| ContainerId::parse(&letter.repeat(64)).unwrap());
         let runs = [
-            (over.clone(), Progress::Over),
-            (marked.clone(), Progress::Marked),
-            (created.clone(), Progress::Over),
+            (over.clone(), StartState::Over),
+            (marked.clone(), StartState::Marked),
+            (created.clone(), StartState::Over),
         ];
         let mut starts = Starts {
             runs: runs.into(),
