@@ -159,7 +159,7 @@ fn legacy_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
             Ok(lock) => return Some(lock),
             Err(TryLockError::Poisoned(lock)) => return Some(lock.into_inner()),
             Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
-                thread::sleep(LOCK_POLL)
+                thread::sleep(LOCK_POLL);
             }
             Err(TryLockError::WouldBlock) => return None,
         }
