@@ -29,6 +29,9 @@ const XCOM: &str = "airflow-xcom-sidecar";
 /// [Argo Workflows](https://argo-workflows.readthedocs.io/en/latest/workflow-pod-names/), and Flyte's copilot.
 const SAVERS: [&str; 3] = ["argoexec", "flytecopilot", "flytecopilot-release"];
 
+/// Images of containers that fetch or render something for the others, and end first where they run once.
+const FETCHERS: [&str; 4] = ["consul-template", "git-sync", "vault", "vault-enterprise"];
+
 pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let (ended, running) = split(case)?;
     let finished = ended.iter().filter_map(|(_, end)| end.finished_ms).max()?;
@@ -54,13 +57,19 @@ fn split<'pod>(case: &Case<'pod>) -> Option<(Ends<'pod>, Vec<&'pod Container>)> 
     if case.is_over() || !case.finishes() {
         return None;
     }
-    let ended: Vec<_> = case
+    let mut ended: Vec<_> = case
         .apps()
         .filter_map(|app| Some((app, case.ended_for_good(app)?)))
         .collect();
     let running: Vec<_> = case.apps().filter(|app| app.runs()).collect();
     let is_all = ended.len() + running.len() == case.apps().count();
+    ended.retain(|(app, _end)| !fetches(app));
     (is_all && !ended.is_empty() && !running.is_empty()).then_some((ended, running))
+}
+
+fn fetches(app: &Container) -> bool {
+    let mut path = image::repository(&app.image).rsplit('/');
+    path.next().is_some_and(|name| FETCHERS.contains(&name))
 }
 
 /// When the last finished app ended, and the names of the apps that still run.
