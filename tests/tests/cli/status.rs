@@ -11,8 +11,9 @@ use crate::{answer, enforcing, golden, json, known, run};
 #[test]
 fn healthy_node_fits_one_screen_and_one_line() {
     let Some(node) = enforcing() else { return };
-    let agent = Agent::start(&node);
+    // Its app runs before the agent does, so nothing is held.
     let _pod = node.run(&PodSpec::job("seen"));
+    let agent = Agent::start(&node);
     known(&node);
     let names = [
         (node.config_file().display().to_string(), "CONFIG"),
