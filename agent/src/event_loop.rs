@@ -195,6 +195,7 @@ impl NodeLoop {
         let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.pods.set(gauge(census.seen));
         metrics.finished_pods.set(gauge(census.finished));
+        metrics.gave_up_pods.set(gauge(census.gave_up));
         metrics.held_pods.set(gauge(census.held));
         metrics.held_starts.set(gauge(census.held_starts));
         metrics.held_stops.set(gauge(census.held_stops));

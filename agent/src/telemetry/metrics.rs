@@ -98,6 +98,7 @@ metrics! {
     modes: States<Capability, Mode> = states(&node::MODE),
     pods: Gauge = gauge(&node::PODS),
     finished_pods: Gauge = gauge(&node::FINISHED_PODS),
+    gave_up_pods: Gauge = gauge(&node::GAVE_UP_PODS),
     config_valid: Gauge = gauge(&node::CONFIG_VALID),
     config_reloads: Counts<ConfigResult> = counts(&node::CONFIG_RELOADS),
     kubelet_requests: Counts<KubeletResult> = counts(&node::KUBELET_REQUESTS),

@@ -134,6 +134,9 @@ pub struct Lacks {
 pub struct Census {
     pub seen: usize,
     pub finished: usize,
+    /// Finished pods with a living sidecar that usher gave up on.
+    #[serde(default, skip_serializing_if = "super::pod::is_zero")]
+    pub gave_up: usize,
     /// Pods whose connections are held.
     pub held: usize,
     pub held_starts: usize,

@@ -30,6 +30,7 @@ impl Engine {
                 .values()
                 .filter(|pod| pod.present && pod.quit.reported.contains(&Milestone::Finished))
                 .count(),
+            gave_up: self.pods.values().filter(|pod| gave_up(pod)).count(),
             held: self.pods.values().filter(|pod| pod.hold.holds()).count(),
             held_starts: self.pods.values().map(|pod| pod.hold.starts.held()).sum(),
             held_stops: self.pods.values().map(|pod| pod.linger.held()).sum(),
@@ -87,6 +88,14 @@ impl Engine {
     pub const fn features(&self) -> Option<&Features> {
         self.features.as_ref()
     }
+}
+
+/// Whether usher gave up on a living sidecar of this finished pod. The kubelet ends the sidecars of a deleted pod.
+fn gave_up(pod: &Tracked) -> bool {
+    let is_finished = pod.present && pod.quit.reported.contains(&Milestone::Finished);
+    let is_deleted = pod.spec.as_ref().is_some_and(|spec| spec.deleting);
+    let mut runs = pod.quit.runs_without_a_step();
+    is_finished && !is_deleted && runs.any(|id| pod.runs.get(id).is_some_and(Run::lives))
 }
 
 fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {

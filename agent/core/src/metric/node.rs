@@ -39,6 +39,12 @@ pub const FINISHED_PODS: Metric = Metric::gauge(
     "Finished pods that still have a cgroup",
 );
 
+pub const GAVE_UP_PODS: Metric = Metric::gauge(
+    "usher_gave_up_pods",
+    &[],
+    "Finished pods with a running sidecar that usher gave up on",
+);
+
 pub const CONFIG_VALID: Metric = Metric::gauge(
     "usher_config_valid",
     &[],
@@ -104,6 +110,7 @@ pub(super) const ALL: &[&Metric] = &[
     &MODE,
     &PODS,
     &FINISHED_PODS,
+    &GAVE_UP_PODS,
     &CONFIG_VALID,
     &CONFIG_RELOADS,
     &KUBELET_REQUESTS,

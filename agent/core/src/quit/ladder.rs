@@ -237,6 +237,14 @@ impl Quit {
             .is_some_and(|escalation| escalation.phase == Phase::GaveUp)
     }
 
+    /// The runs with which no step is left to try, or that exited.
+    pub(crate) fn runs_without_a_step(&self) -> impl Iterator<Item = &ContainerId> {
+        let sidecars = self.sidecars.values();
+        sidecars
+            .filter(|escalation| escalation.phase == Phase::GaveUp)
+            .map(|escalation| &escalation.run)
+    }
+
     /// When the next step is due without another event. A time that has passed belongs to a sidecar that waits for another
     /// one, or has ended.
     pub(crate) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {

@@ -43,6 +43,7 @@ fn pods_are_counted() {
     let counted = Census {
         seen: 9,
         finished: 3,
+        gave_up: 1,
         held: 2,
         held_starts: 1,
         held_stops: 2,
@@ -77,6 +78,7 @@ fn pods_are_counted() {
     let expected = Census {
         seen: 9,
         finished: 3,
+        gave_up: 1,
         held: 2,
         held_starts: 1,
         held_stops: 2,

@@ -50,15 +50,18 @@ fn last_step_is_followed_by_a_report() {
     ];
     assert_eq!(stage.take(), expected);
     stage.outcome("i", Outcome::Signalled);
-    stage.pass(Duration::from_secs(600));
     let expected = [
         "istio-proxy quit-accepted",
         "istio-proxy step-failed, next nothing",
         "istio-proxy gave-up: StillRuns",
     ];
+    assert_eq!(stage.engine.census().gave_up, 0);
+    stage.pass(Duration::from_secs(600));
     assert_eq!(stage.take(), expected);
+    assert_eq!(stage.engine.census().gave_up, 1);
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["istio-proxy sidecar-ended as requested"]);
+    assert_eq!(stage.engine.census().gave_up, 0);
 }
 
 /// The reported latency counts from the exit of the app.
