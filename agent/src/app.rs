@@ -55,8 +55,9 @@ const HOST_INIT: Pid = Pid(1);
 /// ([`NET_NS_INIT_INO`](https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/nsfs.h)). No other has it.
 const INIT_NETNS: u64 = 0xEFFF_FFF9;
 
-/// Namespaces that may wait until they are read.
-const NAMESPACES: usize = 64;
+/// Namespaces that may wait until they are read. After a restart the first list names all of a node at once, and a pod
+/// whose Namespace finds no place waits for its retry.
+const NAMESPACES: usize = 1024;
 /// Inputs that may wait for the event loop.
 const INPUTS: usize = 64;
 /// How long the start waits for the features of the kernel, which are probed within milliseconds.
