@@ -9,7 +9,7 @@ use usher_tests::privilege;
 use usher_tests::synthetic::catalog::mesh;
 use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::wire::{Answer, Effect, Listen, Listener, Place, Route, Sidecar};
-use usher_tests::synthetic::{Agent, ContainerSpec};
+use usher_tests::synthetic::{Agent, ContainerSpec, Pod, usher};
 
 use crate::rules::{another_connects, captured, client, holding, nsenter, waiting};
 use crate::{SIDECAR, is_sound};
@@ -17,10 +17,11 @@ use crate::{SIDECAR, is_sound};
 /// The user of an app whose packets are distinguished from usher's.
 const USER: u32 = 1000;
 
+const RESTORE: &str = "iptables-legacy-restore";
+
 /// They have no generation, and the agent has read the pod's rules before.
 #[test]
 fn nothing_is_released_into_them() {
-    const RESTORE: &str = "iptables-legacy-restore";
     const EARLY: &str = "early";
     if !privilege::granted_with(&[RESTORE]) {
         return;
@@ -42,14 +43,7 @@ fn nothing_is_released_into_them() {
     agent.wait_for("hold-armed", &pod.name());
     eventually("the connection to wait", || waiting(&pod, "app") == 1);
     pod.request(EARLY);
-    let mut restore = nsenter(&pod, RESTORE)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut rules = restore.stdin.take().unwrap();
-    rules.write_all(costly_legacy_rules().as_bytes()).unwrap();
-    drop(rules);
-    assert!(restore.wait().unwrap().success());
+    load(&pod);
     pod.signal(EARLY, Signal::SIGKILL);
     pod.ended(EARLY);
     pod.send_line(SIDECAR, "listen");
@@ -62,6 +56,35 @@ fn nothing_is_released_into_them() {
     assert!(rules.contains("[0:0] -A OUTPUT -p tcp"), "{rules}");
     another_connects(&node, &agent, "another");
     is_sound(&agent);
+}
+
+/// Nothing can interrupt a packet that passes them.
+#[test]
+fn commands_send_nothing_into_them() {
+    if !privilege::granted_with(&[RESTORE]) {
+        return;
+    }
+    let Some(node) = holding() else { return };
+    let pod = node.run(&captured("legacy", [client("app", 0)], Listen::AtOnce));
+    pod.wait_line(SIDECAR, "listening 15021 ");
+    let request = || usher::on(&node, &["request", &pod.name(), "GET", ":15021/healthz/ready"]);
+    assert_eq!(request().code, Some(0));
+    load(&pod);
+    let ran = request();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let why = "the packet filter in the pod's network namespace may evaluate more than";
+    assert!(ran.stderr.contains(why), "{ran:?}");
+}
+
+fn load(pod: &Pod) {
+    let mut restore = nsenter(pod, RESTORE)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut rules = restore.stdin.take().unwrap();
+    rules.write_all(costly_legacy_rules().as_bytes()).unwrap();
+    drop(rules);
+    assert!(restore.wait().unwrap().success());
 }
 
 /// A packet could evaluate 4^9 rules, but no packet reaches them. The first rule counts the connections that usher releases.

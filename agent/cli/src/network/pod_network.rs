@@ -1,7 +1,10 @@
 //! Guards commands against pods that share the node's network namespace.
 
+use std::io;
+
+use nix::errno::Errno;
 use usher_core::worker::{MAX_EVALUATIONS, Trouble};
-use usher_sys::net::{netlink::Protocol, netns::Netns, nft};
+use usher_sys::net::{iptables, netlink::Protocol, netns::Netns, nft};
 
 use crate::{
     data_source::node::{Node, Target},
@@ -35,24 +38,31 @@ pub(crate) fn sending_network(
     effect: &str,
 ) -> Result<Netns, Failure> {
     let netns = pod_network(node, target, allow_host, effect)?;
-    if !allow_host {
-        refuse_costly_rules(&netns, &target.pod.display_name())?;
+    if !node.is_own_network(&netns) && has_costly_rules(&netns) {
+        return Err(Failure::refused(format!(
+            "{}: {}, which would take a processor of the node for as long",
+            target.pod.display_name(),
+            Trouble::CostlyRules
+        )));
     }
     Ok(netns)
 }
 
-/// Rejects a pod with costly rules: a packet passes them within the system call that sends it, which cannot be
-/// interrupted.
-fn refuse_costly_rules(netns: &Netns, pod: &str) -> Result<(), Failure> {
-    let cost = netns
+/// Whether a packet may evaluate too many rules. It passes them within the system call that sends it, which cannot be
+/// interrupted. Rules that take too long to read are many; others that cannot be read count as none.
+fn has_costly_rules(netns: &Netns) -> bool {
+    let nftables = match netns
         .netlink(Protocol::Netfilter)
-        .ok()
-        .and_then(|socket| nft::cost(&socket).ok());
-    match cost {
-        Some(cost) if cost.evaluations > MAX_EVALUATIONS => Err(Failure::refused(format!(
-            "{pod}: {}, which would take a processor of the node for as long",
-            Trouble::CostlyRules
-        ))),
-        _ => Ok(()),
-    }
+        .map(|socket| nft::cost(&socket))
+    {
+        Ok(Ok(cost)) => cost.evaluations,
+        Ok(Err(error))
+            if error.is(Errno::EBUSY) || error.source.kind() == io::ErrorKind::TimedOut =>
+        {
+            return true;
+        }
+        Ok(Err(_)) | Err(_) => 0,
+    };
+    let legacy = iptables::evaluations(netns).unwrap_or_default();
+    nftables.saturating_add(legacy) > MAX_EVALUATIONS
 }
