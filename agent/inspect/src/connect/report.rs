@@ -95,6 +95,17 @@ impl Outcome {
 }
 
 impl Connection {
+    /// The attempt that connected, or the first one whose failure is not the pod's lack of an address family.
+    fn decisive(&self) -> Option<&Attempt> {
+        let connected = self.attempts.last().filter(|last| last.outcome == Outcome::Connected);
+        let lacks = |attempt: &&Attempt| {
+            matches!(attempt.outcome, Outcome::Unreachable | Outcome::Failed)
+        };
+        connected
+            .or_else(|| self.attempts.iter().find(|attempt| !lacks(attempt)))
+            .or_else(|| self.attempts.first())
+    }
+
     /// Whether the destination, or a sidecar that keeps the connection, accepted it.
     pub fn is_connected(&self) -> bool {
         self.attempts.last().is_some_and(|attempt| {
@@ -111,12 +122,12 @@ impl Connection {
         if let Some(resolution) = &self.resolution {
             lines.push(resolution.summary());
         }
-        let Some(last) = self.attempts.last() else {
+        let Some(attempt) = self.decisive() else {
             return lines;
         };
-        let time = time_text(last.time_us);
-        let at = last.address;
-        match (last.outcome, last.reaction) {
+        let time = time_text(attempt.time_us);
+        let at = attempt.address;
+        match (attempt.outcome, attempt.reaction) {
             (Outcome::Connected, Some(Reaction::Closed)) => lines.push(format!(
                 "{pod} cannot reach {destination}: the sidecar accepted the connection and closed it; the destination does not \
                  accept it, or a policy of the mesh rejects it: see the sidecar's log"
@@ -254,6 +265,26 @@ mod tests {
             assert_eq!(connection.is_connected(), is_connected);
             let summary = connection.summary();
             assert!(summary[0].starts_with(text), "{summary:?}");
+        }
+    }
+
+    /// An IPv4-only pod cannot use the destination's IPv6 address. This does not explain why IPv4 failed.
+    #[test]
+    fn summary_ignores_an_address_family_that_the_pod_lacks() {
+        use Outcome::{Connected, Failed, Refused, Timeout, Unreachable};
+        for (outcomes, expected) in [
+            (vec![Timeout, Unreachable], "cannot connect to db:5432: timeout"),
+            (vec![Refused, Failed], "cannot connect to db:5432: connection refused"),
+            (vec![Unreachable, Timeout], "cannot connect to db:5432: timeout"),
+            (vec![Failed, Unreachable], "cannot connect to db:5432: failed"),
+            (vec![Unreachable, Connected], "can connect to db:5432"),
+        ] {
+            let mut connection = connection(Timeout, None);
+            let attempt = connection.attempts.remove(0);
+            let attempts = outcomes.iter().map(|outcome| Attempt { outcome: *outcome, ..attempt.clone() });
+            connection.attempts = attempts.collect();
+            let summary = connection.summary();
+            assert!(summary[0].contains(expected), "{outcomes:?}: {summary:?}");
         }
     }
 

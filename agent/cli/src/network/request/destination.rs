@@ -70,10 +70,11 @@ impl Destination {
                 IpAddr::V4(_) => AddressFamily::Inet,
                 IpAddr::V6(_) => AddressFamily::Inet6,
             };
-            let socket = self
-                .netns
-                .tcp_socket(family)
-                .map_err(|error| Failure::refused(chain(&error)))?;
+            let socket = match self.netns.tcp_socket(family) {
+                Ok(socket) => socket,
+                Err(error) if error.is_unsupported_family() && last.is_some() => continue,
+                Err(error) => return Err(Failure::refused(chain(&error))),
+            };
             match tcp::connect(socket, *address, self.port).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = last.or(Some((*address, error))),
