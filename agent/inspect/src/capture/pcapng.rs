@@ -40,6 +40,8 @@ const NANOSECONDS: u8 = 9;
 const MAX_OPTION: usize = 4096;
 /// Offset of the VLAN tag, after the addresses of the Ethernet header.
 const ADDRESSES: usize = 12;
+/// Length of a VLAN tag.
+const TAG: u32 = 4;
 
 /// Statistics of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,14 +85,15 @@ impl Writer {
 
     /// Describes the next interface. Packets refer to it by its number in the file.
     pub fn interface(&mut self, interface: &Interface, snap_length: u32, description: &str) {
-        let link = match Link::of(interface.hardware) {
-            Link::Ethernet => LINK_ETHERNET,
-            Link::Nothing => LINK_RAW,
+        // A tag is restored after the kernel has cut the packet.
+        let (link, longest) = match Link::of(interface.hardware) {
+            Link::Ethernet => (LINK_ETHERNET, snap_length.saturating_add(TAG)),
+            Link::Nothing => (LINK_RAW, snap_length),
         };
         self.block(INTERFACE, |body| {
             body.put(&link.to_le_bytes());
             body.put(&[0, 0]);
-            body.put(&snap_length.to_le_bytes());
+            body.put(&longest.to_le_bytes());
             body.option(INTERFACE_NAME, interface.name.as_bytes());
             body.option(INTERFACE_DESCRIPTION, description.as_bytes());
             body.option(INTERFACE_RESOLUTION, &[NANOSECONDS]);

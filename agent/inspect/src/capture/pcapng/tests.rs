@@ -85,8 +85,8 @@ fn another_library_reads_the_same_blocks() {
             assert_eq!(options(&section.options), expected);
         }
         (1 | 2, Block::InterfaceDescription(interface)) => {
-            let (link, name) = [(1, "eth0"), (101, "tun0")][at - 1];
-            assert_eq!((interface.linktype.0, interface.snaplen), (link, 256));
+            let (link, longest, name) = [(1, 256 + 4, "eth0"), (101, 256, "tun0")][at - 1];
+            assert_eq!((interface.linktype.0, interface.snaplen), (link, longest));
             assert_eq!(interface.if_tsresol, 9);
             assert_eq!(options(&interface.options)[0], (2, name.as_bytes()));
             assert_eq!(options(&interface.options).last(), Some(&END));
@@ -136,10 +136,15 @@ fn vlan_tag_is_restored() {
         };
         let mut writer = Writer::default();
         writer.section("", "", "");
-        writer.interface(&interface("a", hardware), 256, "");
+        writer.interface(&interface("a", hardware), bytes.len() as u32, "");
         writer.packet(0, &tagged, None);
+        let mut longest = 0;
         let blocks = read(writer.bytes(), |_, block| {
-            if let Block::EnhancedPacket(packet) = block {
+            if let Block::InterfaceDescription(interface) = block {
+                longest = interface.snaplen;
+            } else if let Block::EnhancedPacket(packet) = block {
+                // A reader rejects the rest of a file after a longer packet.
+                assert!(packet.caplen <= longest);
                 assert_eq!(packet.packet_data(), expected);
                 let captured = expected.len() as u32;
                 assert_eq!((packet.caplen, packet.origlen), (captured, length));
