@@ -226,17 +226,20 @@ async fn answer(matches: &ArgMatches) -> Result<Code, Failure> {
 async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failure> {
     let pods: Vec<String> = request.line.pods().map(str::to_owned).collect();
     let namespace = request.namespace.as_deref();
+    let changes = OPERATE.contains(&&request.line.subcommand[..]) || request.line.has("fix");
     if let Some(node) = request.cluster.node.clone() {
         if let Some(namespace) = namespace {
             let qualified = request.line.qualify(namespace);
             qualified.map_err(Failure::usage)?;
+        } else if changes {
+            // On that node a pod of another namespace may have this name.
+            request.line.qualify_names(cluster.default_namespace());
         }
         return agent::on_node(cluster.agents(Some(&node)).await?, &node);
     }
     if pods.is_empty() {
         return agent::only(cluster.agents(None).await?);
     }
-    let changes = OPERATE.contains(&&request.line.subcommand[..]) || request.line.has("fix");
     let names = if changes { Names::Whole } else { Names::Parts };
     let mut found: Vec<(String, String)> = Vec::new();
     for pod in &pods {

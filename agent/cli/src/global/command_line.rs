@@ -11,6 +11,9 @@ pub(crate) const POD: &str = "POD";
 const UID: usize = 36;
 /// Length of a whole container ID.
 const CONTAINER_ID: usize = 64;
+/// Length of the shortest part of a container ID that selects a pod.
+#[cfg(feature = "kubectl")]
+const ID_DIGITS: usize = 8;
 
 /// One subcommand with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +89,19 @@ impl CommandLine {
 /// For `kubectl usher`.
 #[cfg(feature = "kubectl")]
 impl CommandLine {
+    /// Adds the namespace to names without one. What may be a PID or the beginning of a container ID stays.
+    pub(crate) fn qualify_names(&mut self, namespace: &str) {
+        let qualify = |pod: &str| {
+            let is_id = pod.bytes().all(|byte| byte.is_ascii_digit())
+                || pod.len() >= ID_DIGITS && pod.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let other = pod.contains('/') || is_id;
+            let namespace = Some(namespace).filter(|_| !other);
+            qualified(pod, namespace).unwrap_or_else(|_| pod.to_owned())
+        };
+        let pods = self.pods().map(qualify).collect();
+        self.set_pods(pods);
+    }
+
     pub(crate) fn has(&self, id: &str) -> bool {
         self.words.iter().any(|word| word.id == id)
     }
@@ -291,6 +307,25 @@ mod tests {
         let mut dump = line(&["sysdump", "--pod", "a", "--pod=b"]);
         dump.qualify("shop").unwrap();
         assert_eq!(dump.pods().collect::<Vec<_>>(), ["shop/a", "shop/b"]);
+    }
+
+    #[cfg(feature = "kubectl")]
+    #[test]
+    fn only_names_are_qualified() {
+        for (pod, expected) in [
+            ("report", "shop/report"),
+            ("bank/report", "bank/report"),
+            ("4711", "4711"),
+            ("deadbeef", "deadbeef"),
+            ("deaf", "shop/deaf"),
+            ("10.1.0.4", "10.1.0.4"),
+            ("containerd://0123456789", "containerd://0123456789"),
+            ("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11", "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"),
+        ] {
+            let mut release = line(&["release", pod]);
+            release.qualify_names("shop");
+            assert_eq!(release.pods().collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[cfg(feature = "kubectl")]

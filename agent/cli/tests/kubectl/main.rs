@@ -17,7 +17,7 @@ use crate::{
 #[test]
 fn a_command_runs_on_the_node_of_the_pod() {
     let report = ["usher", "explain", "--", "shop/report-x7k2p"];
-    let table: [(&[&str], &str, &[&str]); 7] = [
+    let table: [(&[&str], &str, &[&str]); 8] = [
         (&["explain", "shop/report-x7k2p"], "usher-two", &report),
         // Selected by a part of the name, in the namespace of the context or of -n.
         (&["explain", "report"], "usher-two", &report),
@@ -36,6 +36,12 @@ fn a_command_runs_on_the_node_of_the_pod() {
             &["explain", "10.1.0.4", "--node", "one"],
             "usher-one",
             &["usher", "explain", "--", "10.1.0.4"],
+        ),
+        // A command that changes a pod concerns the namespace of the context.
+        (
+            &["release", "bill-1", "--node", "one"],
+            "usher-one",
+            &["usher", "release", "--", "shop/bill-1"],
         ),
         (
             &["pods", "-n", "shop", "--node=two"],
