@@ -10,7 +10,7 @@ use usher_tests::synthetic::clock::eventually;
 use usher_tests::synthetic::{Agent, Node, PodSpec, usher};
 use usher_tests::wait::{found_within, patience};
 
-use crate::{enforcing, run};
+use crate::{enforcing, known, run};
 
 /// A process that is killed when the test ends, even if it fails.
 struct Running(Child);
@@ -119,6 +119,22 @@ fn decisions_are_streamed() {
 }
 
 #[test]
+fn part_of_a_name_also_matches_later_pods() {
+    let Some(node) = enforcing() else { return };
+    let agent = Agent::start(&node);
+    let first = node.run(&PodSpec::job("nightly-1"));
+    known(&node);
+    let mut watch = Watch::start(&node, &["nightly", "--decision", "pod-finished"]);
+    let second = node.run(&PodSpec::job("nightly-2"));
+    second.finish("app", 0);
+    agent.wait_for("pod-finished", &second.name());
+    first.finish("app", 0);
+    assert!(watch.line().contains("default/nightly-2"));
+    assert!(watch.line().contains("default/nightly-1"));
+    assert_eq!(watch.interrupt(), Some(0));
+}
+
+#[test]
 fn json_prints_one_object_per_line_and_stops_at_count() {
     let Some(node) = enforcing() else { return };
     let agent = Agent::start(&node);
@@ -170,16 +186,15 @@ fn ends_with_the_agent_or_the_reader() {
     let mut watch = Watch::start(&node, &[]);
     agent.kill();
     assert_eq!(watch.process.wait().unwrap().code(), Some(5));
-    let agent = Agent::start(&node);
+    let _agent = Agent::start(&node);
     eventually("the agent to answer", || {
         run(&node, &["pods"]).stderr.is_empty()
     });
     let Watch { mut process, lines } = Watch::start(&node, &[]);
+    // No decision follows.
     drop(lines);
-    let pod = node.run(&PodSpec::job("unread"));
-    pod.finish("app", 0);
-    agent.wait_for("sidecar-ended", &pod.name());
-    assert_eq!(process.wait().unwrap().code(), Some(0));
+    let status = found_within(patience(), "the end", || process.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
     let ran = run(&node, &["watch", "--decision", "no-such-decision"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }

@@ -70,7 +70,7 @@ struct Filter {
 enum Which {
     All,
     Uid(String),
-    /// Pods with this text in their names.
+    /// Pods with this text in their names, or at the beginning of their UIDs.
     Part(String),
 }
 
@@ -98,10 +98,11 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         lines.replay(entries);
     }
     let show = Show::new(global);
-    // A signal ends the command at any time.
+    // A signal ends the command at any time, and so does the end of its reader: the next line may never come.
     tokio::select! {
         biased;
         () = ends.come() => Ok(Exit::Success),
+        () = writer::reader_closed() => Ok(Exit::Success),
         followed = follow(&source, &mut lines, args, global, &show) => followed,
     }
 }
@@ -154,7 +155,7 @@ async fn which(source: &DataSource, given: Option<&str>) -> Result<Which, Failur
     let Some(given) = given else {
         return Ok(Which::All);
     };
-    match resolve_pod(source, given, Names::Parts).await {
+    match resolve_pod(source, given, Names::Whole).await {
         Ok(pod) => Ok(Which::Uid(pod.uid)),
         Err(none) if none.exit == Exit::PodSelection => {
             print_stderr(&format!(
@@ -172,7 +173,7 @@ impl Filter {
         let pod = match &self.which {
             Which::All => true,
             Which::Uid(uid) => entry.uid == *uid,
-            Which::Part(part) => entry.pod.contains(part),
+            Which::Part(part) => entry.pod.contains(part) || entry.uid.starts_with(part),
         };
         let own = entry
             .pod

@@ -1,8 +1,11 @@
 //! Writes lines on a thread. write(2) blocks while the reader stalls, but a signal must still end the program.
 
-use std::{io, thread};
+use std::{future::pending, io, thread};
 
-use tokio::sync::mpsc;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::mpsc,
+};
 
 use crate::{failure::Failure, output::stdout, stderr::print_stderr};
 
@@ -44,6 +47,14 @@ impl Writer {
         let ended = || io::Error::other("its thread has ended");
         self.texts.send(text).await.map_err(|_unsent| ended())?;
         self.written.recv().await.unwrap_or_else(|| Err(ended()))
+    }
+}
+
+/// Waits until the reader of stdout closes its end. A file has none.
+pub(super) async fn reader_closed() {
+    match AsyncFd::with_interest(io::stdout(), Interest::ERROR) {
+        Ok(output) => drop(output.ready(Interest::ERROR).await),
+        Err(_not_pollable) => pending().await,
     }
 }
 
