@@ -61,6 +61,8 @@ pub struct Engine {
     /// Sandboxes that the runtime announced without a UID, of pods that the kubelet has not listed yet.
     unplaced: Vec<(Timestamp, Request)>,
     costs: Ledger,
+    /// A configuration whose recipes wait for the next list of pods, and when it was set.
+    next_config: Option<(Timestamp, Arc<Config>)>,
 }
 
 impl Engine {
@@ -227,14 +229,6 @@ impl Engine {
         self.review_all(now, actions);
     }
 
-    fn set_config(&mut self, now: Timestamp, config: Arc<Config>, actions: &mut Vec<Action>) {
-        self.config = config;
-        // The last list contains only the fields that the earlier recipes read.
-        self.kubelet_poll.request(now);
-        self.outdate_plans(|_pod| true);
-        self.review_all(now, actions);
-    }
-
     fn tree_walked(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.walked = true;
         self.kubelet_poll.request(now);
@@ -260,6 +254,10 @@ impl Engine {
         if let Some(pod) = self.pods.get_mut(&key.pod) {
             pod.apply(&key.id, now, change);
             pod.unhelpful_answers = 0;
+            if has_ended {
+                // A request in half a minute may wait for something else.
+                pod.awaits_kubelet = None;
+            }
             self.review_pod(now, &key.pod, actions);
         }
         if has_started {

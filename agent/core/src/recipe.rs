@@ -306,6 +306,11 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// Whether a list for `other` also contains these parts.
+    pub fn is_part_of(&self, other: &Self) -> bool {
+        self.annotations.is_subset(&other.annotations) && self.env.is_subset(&other.env)
+    }
+
     /// The parts that these recipes read.
     pub fn of<'recipe>(recipes: impl IntoIterator<Item = &'recipe Recipe>) -> Self {
         let mut reads = Self::default();

@@ -1,16 +1,18 @@
-//! The kubelet's list of pods.
+//! The kubelet's list of pods, and the configuration that selects what it contains.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Engine, review};
 use crate::{
     base::{id::PodUid, time::Timestamp},
     engine::action::Action,
     pod::spec::Pod,
+    settings::config::Config,
 };
 
 impl Engine {
     pub(super) fn listed(&mut self, now: Timestamp, pods: Vec<Pod>, actions: &mut Vec<Action>) {
+        self.set_next_config();
         let mut unlisted: Vec<PodUid> = Vec::new();
         let mut specs: BTreeMap<PodUid, Pod> =
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
@@ -70,6 +72,37 @@ impl Engine {
             let mut specs = pods.values().filter_map(|pod| pod.spec.as_ref());
             specs.any(|spec| spec.namespace == name)
         });
+    }
+
+    /// Applies a configuration. Recipes that read more of a pod wait for the next list: the last one lacks it, so that a
+    /// sidecar could be taken for an app, or be terminated at a wrong port.
+    pub(super) fn set_config(
+        &mut self,
+        now: Timestamp,
+        config: Arc<Config>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.kubelet_poll.request(now);
+        if config.reads().is_part_of(&self.config.reads()) {
+            self.next_config = None;
+            self.config = config;
+        } else {
+            let recipes = Arc::clone(&self.config.recipes);
+            let current = Config { recipes, ..Config::clone(&config) };
+            self.next_config = Some((now, config));
+            self.config = Arc::new(current);
+        }
+        self.outdate_plans(|_pod| true);
+        self.review_all(now, actions);
+    }
+
+    /// Applies the recipes that waited for this list.
+    fn set_next_config(&mut self) {
+        let sent = self.kubelet_poll.last_sent();
+        if let Some((_since, config)) = self.next_config.take_if(|(since, _)| sent >= Some(*since)) {
+            self.config = config;
+            self.outdate_plans(|_pod| true);
+        }
     }
 
     pub(super) fn outdate_plans(&mut self, which: impl Fn(&Pod) -> bool) {

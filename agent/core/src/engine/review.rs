@@ -55,7 +55,8 @@ impl Engine {
             return Err(None);
         };
         // The list of a pod without a cgroup did not fetch its Namespace. A failed request is repeated.
-        let is_needed = self.namespaces.get(&spec.namespace).is_none()
+        let is_needed = tracked.plan.is_none()
+            || self.namespaces.get(&spec.namespace).is_none()
             || self.namespaces.due(&spec.namespace).is_some();
         if is_needed && self.namespaces.ask(now, &spec.namespace, true) {
             actions.push(Action::FetchNamespace(spec.namespace.clone()));

@@ -11,7 +11,8 @@ use crate::{
         spec::{RunState, Status},
     },
     quit::outcome::Outcome,
-    settings::{annotation, mode::Mode, overrides::NamespaceValues},
+    base::id::PodUid,
+    settings::{annotation, config::Config, mode::Mode, overrides::NamespaceValues},
 };
 
 const STATUS: &str = "i POST :15020/quitquitquit";
@@ -181,6 +182,40 @@ fn namespace_is_requested_once_and_for_existing_pods() {
     stage.list();
     stage.list();
     assert_eq!(stage.fetched, 1);
+}
+
+/// A list that another pod caused shows it before it has a cgroup.
+#[test]
+fn namespace_is_requested_again_for_a_new_pod() {
+    let mut stage = never();
+    stage.run_all();
+    stage.pass(Duration::from_secs(31));
+    let mut second = stage.spec.clone();
+    second.uid = PodUid::parse(&"7".repeat(32)).unwrap();
+    let uid = second.uid.clone();
+    stage.answer_with(vec![stage.spec.clone(), second]);
+    assert_eq!(stage.fetched, 1);
+    stage.send(Event::PodAppeared(uid));
+    assert_eq!(stage.fetched, 2);
+}
+
+/// The last list lacks what a new recipe reads.
+#[test]
+fn recipe_that_reads_more_applies_from_the_next_list_on() {
+    let text = "recipes: [{name: own, recognise: [{name: [tool]}], quit: [\
+        {post: {port: {default: 1, annotations: [shop.example/port]}, path: /quit}}]}]";
+    let config = Config::parse("test", text).unwrap();
+    let spec = pod(RestartPolicy::Never, &["app", "tool"]);
+    let mut stage = Stage::new(Mode::Enforce, spec);
+    stage.run_all();
+    stage.exit("a", 0);
+    assert_eq!(stage.take(), [""; 0], "tool counts as an app");
+    stage.configure(config);
+    assert_eq!(stage.take(), [""; 0]);
+    let port = ("shop.example/port".to_owned(), "77".to_owned());
+    stage.spec.annotations.extend([port]);
+    stage.pass(Duration::from_secs(1));
+    assert_eq!(stage.take()[..2], ["pod-finished", "t POST :77/quit"]);
 }
 
 /// The kubelet lists pods before they have cgroups, and some never get any.

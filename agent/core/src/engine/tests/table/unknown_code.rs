@@ -28,6 +28,12 @@ fn exit_codes_unknown_to_the_kernel() {
             &["waiting: whether it restarts", FINISHED, QUIT],
         ),
         row(
+            "polls for its start had become rare",
+            "OnFailure app istio-proxy",
+            "pod +istio-proxy list 30s +app 2s ; app! app=T0 3s",
+            &["waiting: whether it restarts", FINISHED, QUIT],
+        ),
+        row(
             "the status tells 0",
             "OnFailure app istio-proxy",
             "all app! ; app=T0 list",
