@@ -157,9 +157,9 @@ impl Namespaces {
     }
 }
 
-/// Whether the API server reports that this Namespace does not exist. A 404 without details comes from a proxy, or from
-/// a server that does not serve Namespaces yet.
-fn does_not_exist(status: &Status, name: &str) -> bool {
+/// Whether the API server reports that the object of this name does not exist. A 404 without details comes from a proxy,
+/// or from a server that does not serve such objects yet.
+pub(super) fn does_not_exist(status: &Status, name: &str) -> bool {
     let details = status.details.as_ref();
     status.is_not_found() && details.is_some_and(|details| details.name == name)
 }

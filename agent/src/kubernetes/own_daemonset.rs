@@ -25,6 +25,7 @@ use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{Api, Client};
 use usher_client::{error_chain::chain, jitter};
 
+use super::namespaces::does_not_exist;
 use crate::telemetry::health::Health;
 
 /// How long each of at most four requests may take: the kubelet kills the agent at the end of its grace period.
@@ -36,7 +37,6 @@ const RETRY: Duration = Duration::from_mins(5);
 
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
-const NOT_FOUND: u16 = 404;
 
 pub(crate) struct OwnDaemonSet {
     pub(crate) client: Client,
@@ -65,6 +65,11 @@ impl Error {
             Self::Api(_) | Self::Timeout | Self::NeverRead(_) => None,
         }
     }
+
+    /// Whether the API server reports that there is no object of this name.
+    fn is_missing(&self, name: &str) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if does_not_exist(status, name))
+    }
 }
 
 /// What the API server reports about the DaemonSet.
@@ -81,7 +86,7 @@ impl OwnDaemonSet {
     pub(crate) async fn confirm(&self) {
         while let Err(error) = self.read().await {
             tracing::debug!(name = self.name, error = %chain(&error), "could not read the agent's DaemonSet");
-            if error.status() == Some(NOT_FOUND) {
+            if error.is_missing(&self.name) {
                 return;
             }
             tokio::time::sleep(RETRY - jitter::up_to(RETRY / 2)).await;
@@ -119,9 +124,13 @@ impl OwnDaemonSet {
             Ok(_) => return Finding::Exists,
             Err(error) => error,
         };
+        if error.is_missing(&self.name) {
+            return match self.was_read.load(Ordering::Acquire) {
+                true => Finding::Deleted,
+                false => Finding::Unknown(Error::NeverRead(self.name.clone())),
+            };
+        }
         match error.status() {
-            Some(NOT_FOUND) if self.was_read.load(Ordering::Acquire) => Finding::Deleted,
-            Some(NOT_FOUND) => Finding::Unknown(Error::NeverRead(self.name.clone())),
             // The token stays valid while the ServiceAccount and this pod exist.
             Some(UNAUTHORIZED) => Finding::Rejected(error),
             // The agent may never have had this permission, but it had the one for its Node.

@@ -8,6 +8,9 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::serve::connection::{self, Clients};
 
+/// A 404 of a proxy, or of a server that does not serve DaemonSets yet.
+const FOREIGN_404: u16 = 1404;
+
 /// A client whose requests receive these status codes, one after the other.
 async fn client(codes: &[u16]) -> Client {
     let codes = Arc::new(Mutex::new(VecDeque::from(codes.to_vec())));
@@ -16,9 +19,13 @@ async fn client(codes: &[u16]) -> Client {
         let code = code.expect("no further request");
         let object = match code {
             200 => json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {}}),
+            404 => json!({
+                "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+                "reason": "NotFound", "details": {"name": "usher"},
+            }),
             _ => json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code}),
         };
-        let code = StatusCode::from_u16(code).unwrap();
+        let code = StatusCode::from_u16(code % 1000).unwrap();
         std::future::ready((code, Json(object)).into_response())
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -62,9 +69,10 @@ async fn missing_daemonset_counts_only_after_it_was_read() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn rejections_count_only_twice_and_after_an_intact_watch() {
-    let cases: [(&[u16], bool, bool); 9] = [
+    let cases: [(&[u16], bool, bool); 10] = [
         (&[200], true, false),
         (&[404], false, true),
+        (&[FOREIGN_404], true, false),
         // The requests are for the DaemonSet and the Node.
         (&[403, 403, 403, 403], true, true),
         (&[403, 403, 401], true, true),
