@@ -156,6 +156,8 @@ impl NodeLoop {
                 }
                 features = next_features(&mut self.kernel) => {
                     self.step(Event::Kernel(features));
+                    // A slow probe ends after the modes were applied.
+                    self.report_support(self.engine.modes());
                 }
                 // The runtime is about to start an app.
                 events = self.starts.next() => {

@@ -84,6 +84,12 @@ impl NodeLoop {
         metrics.modes.set(&Capability::Hold, &modes.hold);
         metrics.modes.set(&Capability::Linger, &modes.linger);
         health.set_modes(&resolved);
+        self.report_support(modes);
+        modes
+    }
+
+    /// Requests the CNI plugin where it is needed, and reports what these modes lack.
+    pub(super) fn report_support(&mut self, modes: Modes) {
         // Only enforce needs the plugin. The other modes change nothing on the node, and the agent evaluates a pod at
         // its first process.
         if self.node.values.is_some() {
@@ -91,7 +97,6 @@ impl NodeLoop {
             self.requests.plugin.send_replace(wanted);
             self.send_conditions(modes);
         }
-        modes
     }
 
     fn send_conditions(&mut self, now: Modes) {
