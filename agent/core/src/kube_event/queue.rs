@@ -37,6 +37,8 @@ const LIMITS: Limits = Limits {
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
+/// After so many failures in a row another Event of the namespace is tried.
+const FIRST_TRIES: u32 = 5;
 /// Dropped Events are reported at most this often.
 const DROP_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -187,7 +189,12 @@ impl Queue {
         };
         if let ApiResult::Retry(after) = result {
             object.waits = true;
-            self.waiting.push_front(key.clone());
+            // An admission webhook may refuse one Event for ever.
+            if self.backoff.failures_of(&key.namespace) < FIRST_TRIES {
+                self.waiting.push_front(key.clone());
+            } else {
+                self.waiting.push_back(key.clone());
+            }
             // A failed request does not count against the rate limits.
             self.node_budget.give_back(NODE);
             if let Some(bucket) = self.pod_budgets.get_mut(&key.budget) {

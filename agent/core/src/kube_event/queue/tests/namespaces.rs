@@ -50,6 +50,34 @@ fn failing_namespace_does_not_delay_others() {
     assert!(queue.is_empty());
 }
 
+/// As with an admission webhook that fails for this Event only.
+#[test]
+fn failing_event_delays_the_others_of_its_namespace_for_a_while() {
+    let mut queue = queue();
+    for pod in 0..3 {
+        queue.offer(at(0), notice_in("shop", pod, Reason::SidecarStays));
+    }
+    let (mut now, mut accepted, mut refused) = (at(0), 0, None);
+    while accepted < 2 && now < at(120_000) {
+        match queue.next(now) {
+            Next::Send(request) => {
+                let name = request.body["regarding"]["name"].as_str().unwrap().to_owned();
+                let is_refused = *refused.get_or_insert_with(|| name.clone()) == name;
+                accepted += usize::from(!is_refused);
+                let result = match is_refused {
+                    true => ApiResult::Retry(None),
+                    false => ApiResult::Accepted,
+                };
+                queue.complete(now, result);
+            }
+            Next::At(next) => now = next,
+            Next::Nothing => break,
+        }
+    }
+    assert_eq!(accepted, 2);
+    assert_eq!(queue.len(), 1);
+}
+
 /// As without an API server. All requests together are no more than a few a minute.
 #[test]
 fn failures_of_many_namespaces_delay_all() {
