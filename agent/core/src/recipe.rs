@@ -107,7 +107,7 @@ pub struct Recipe {
     #[serde(default)]
     pub order: Order,
     /// A container is of this kind where one of these holds.
-    pub recognise: Vec<Recognition>,
+    pub recognize: Vec<Recognition>,
     /// It is not of this kind where one of these holds.
     #[serde(default)]
     pub unless: OneOrMore<Condition>,
@@ -130,7 +130,7 @@ pub struct Recipe {
     pub hold: HoldRecipe,
 }
 
-/// One way to recognise a kind; all given criteria must hold.
+/// One way to recognize a kind; all given criteria must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Recognition {
@@ -213,18 +213,18 @@ pub enum Act {
 }
 
 impl Recipe {
-    pub fn recognises(&self, pod: &Pod, container: &Container) -> bool {
+    pub fn recognizes(&self, pod: &Pod, container: &Container) -> bool {
         let subject = Subject {
             pod,
             container,
             version: image::version(&container.image),
         };
-        self.recognised(subject).is_some()
+        self.recognized(subject).is_some()
     }
 
     /// The first way by which a container is of this kind.
-    fn recognised(&self, subject: Subject<'_>) -> Option<&Recognition> {
-        let way = self.recognise.iter().find(|way| way.holds(subject))?;
+    fn recognized(&self, subject: Subject<'_>) -> Option<&Recognition> {
+        let way = self.recognize.iter().find(|way| way.holds(subject))?;
         let excluded = self.unless.0.iter().any(|unless| unless.holds(subject));
         (!excluded).then_some(way)
     }
@@ -257,11 +257,11 @@ impl Recipe {
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
-        let recognise = self.recognise.iter().chain(&self.after_term.sidecar);
-        let recognise = recognise.map(|way| &way.when);
+        let recognize = self.recognize.iter().chain(&self.after_term.sidecar);
+        let recognize = recognize.map(|way| &way.when);
         let steps = self.steps();
         let steps = steps.flat_map(|step| step.when.iter().chain(&step.unless));
-        recognise
+        recognize
             .chain(&self.unless.0)
             .chain(steps)
             .chain(self.hold.conditions())

@@ -72,7 +72,7 @@ pub(super) fn config(bytes: &[u8]) -> bool {
         }
         for pod in &list.pods {
             for container in &pod.containers {
-                let _is_one = recipe.recognises(pod, container);
+                let _is_one = recipe.recognizes(pod, container);
             }
         }
     }

@@ -12,7 +12,7 @@ const RECIPE: &str = "
 recipes:
   - name: shipper
     order: logs
-    recognise:
+    recognize:
       - image: [acme/shipper]
     quit:
       - post: {port: 4000, path: /stop}

@@ -10,7 +10,7 @@ use usher_core::recipe::{
 use super::markdown::{code, codes, distinct, listed, with_note};
 
 pub(super) fn recognition(recipe: &Recipe) -> String {
-    let ways: Vec<String> = recipe.recognise.iter().map(way).collect();
+    let ways: Vec<String> = recipe.recognize.iter().map(way).collect();
     let unless = clause("not with", &any(&recipe.unless.0));
     let parts: Vec<String> = iter::once(ways.join("; or ")).chain(unless).collect();
     parts.join("; ")

@@ -63,7 +63,7 @@ pub struct Sidecar {
     pub container: String,
     pub runs: bool,
     pub recipe: String,
-    pub recognised_by: String,
+    pub recognized_by: String,
     /// The stage of the pod in which it is terminated: `helper`, `logs`, `mesh`.
     pub stage: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

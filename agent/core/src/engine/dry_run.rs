@@ -105,7 +105,7 @@ impl Engine {
             .zip(versions)
             .map(|(container, versions)| plan::subject(&view.spec, container, versions));
         let known = recipe.zip(subject);
-        let recognised = known.and_then(|(recipe, subject)| recipe.recognised_by(subject));
+        let recognized = known.and_then(|(recipe, subject)| recipe.recognized_by(subject));
         let choices = known.map_or_else(Vec::new, |(recipe, subject)| recipe.choices(subject));
         let version = subject.and_then(|subject: Subject<'_>| subject.version);
         let app_failed = view
@@ -153,7 +153,7 @@ impl Engine {
             container: sidecar.name.clone(),
             runs: runs.is_living(&sidecar.name),
             recipe: sidecar.recipe.to_string(),
-            recognised_by: recognised
+            recognized_by: recognized
                 .unwrap_or_else(|| format!("annotation {}", crate::settings::annotation::SIDECARS)),
             stage: sidecar.order.into_str().to_owned(),
             version: version.map(|version| version.to_string()),

@@ -161,7 +161,7 @@ pub(super) fn recipe_of<'config>(
     config: &'config Config,
 ) -> Option<&'config Recipe> {
     let mut recipes = config.recipes.iter();
-    recipes.find(|recipe| recipe.recognises(pod, container))
+    recipes.find(|recipe| recipe.recognizes(pod, container))
 }
 
 /// A container with its version, if known.

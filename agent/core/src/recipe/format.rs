@@ -3,7 +3,7 @@
 //! ```yaml
 //! - name: shipper
 //!   order: logs
-//!   recognise:
+//!   recognize:
 //!     - image: [acme/shipper]
 //!   quit:
 //!     - post: {port: 4000, path: /stop}
@@ -86,8 +86,8 @@ fn check(recipe: &Recipe) -> Result<(), String> {
             "{name:?} is no name of a recipe: 1 to 63 of a-z, 0-9 and -"
         ));
     }
-    if recipe.recognise.is_empty() {
-        return Err(format!("recipe {name} recognises nothing"));
+    if recipe.recognize.is_empty() {
+        return Err(format!("recipe {name} recognizes nothing"));
     }
     if recipe.ends_by_itself && recipe.steps().next().is_some() {
         return Err(format!(
@@ -166,7 +166,7 @@ impl<'de> Deserialize<'de> for Recognition {
             })
         {
             return Err(D::Error::custom(
-                "a container is recognised by name, image, program, command, args or when",
+                "a container is recognized by name, image, program, command, args or when",
             ));
         }
         Ok(way)

@@ -177,7 +177,7 @@ fn annotations_and_variables_of_recipes_are_read() {
         assert!(reads.env.contains(name), "{name}");
     }
     // This includes settings that only the hold reads.
-    let text = "recipes:\n- name: own\n  recognise: [{name: [own]}]\n  quit: [{signal: SIGTERM}]\n  hold:\n    \
+    let text = "recipes:\n- name: own\n  recognize: [{name: [own]}]\n  quit: [{signal: SIGTERM}]\n  hold:\n    \
                 when: {annotations: {shop.example/wait: 'yes'}}\n    captured:\n      port: 7\n      users: [7]\n      \
                 dns: {port: 8, when: {env: {OWN_DNS: 'yes'}}}\n      \
                 ready: [{get: {port: 9, path: /}, unless: {env: {OWN_LATE: 'yes'}}}]\n";

@@ -17,9 +17,9 @@ pub(crate) struct Choice {
 }
 
 impl Recipe {
-    /// The facts by which the container is recognised; None where it is not.
-    pub(crate) fn recognised_by(&self, subject: Subject<'_>) -> Option<String> {
-        Some(self.recognised(subject)?.words(subject))
+    /// The facts by which the container is recognized; None where it is not.
+    pub(crate) fn recognized_by(&self, subject: Subject<'_>) -> Option<String> {
+        Some(self.recognized(subject)?.words(subject))
     }
 
     /// The result for each step that terminates it, in the order of the recipe.
@@ -223,7 +223,7 @@ mod tests {
             };
             recipes
                 .iter()
-                .find_map(|recipe| recipe.recognised_by(subject))
+                .find_map(|recipe| recipe.recognized_by(subject))
         };
         assert_eq!(by("app", None), None);
         let by_image = by("istio-proxy", None).unwrap();

@@ -49,7 +49,7 @@ impl Found {
             let names: BTreeSet<&String> = pod
                 .containers
                 .iter()
-                .filter_map(|container| recipes.iter().find(|one| one.recognises(pod, container)))
+                .filter_map(|container| recipes.iter().find(|one| one.recognizes(pod, container)))
                 .map(|recipe| &recipe.name)
                 .collect();
             for name in names {

@@ -1,6 +1,6 @@
 //! The images of the test cluster, written into the cache when one of their parts has changed.
 //!
-//! The names end like those of the published images, because recipes recognise sidecars by them.
+//! The names end like those of the published images, because recipes recognize sidecars by them.
 
 mod iptables;
 mod libraries;

@@ -37,7 +37,7 @@ impl Report for Forecast {
             table.lead(format!("  {why}"));
         }
         for sidecar in &self.quit.sidecars {
-            table.lead(recognised(sidecar));
+            table.lead(recognized(sidecar));
             for (place, ladder_step) in sidecar.ladder.iter().enumerate() {
                 table.row(row(sidecar, place, ladder_step, wide));
             }
@@ -74,11 +74,11 @@ fn acts(what: &str, acts: Acts, mode: &str) -> Cell {
     Cell::new(format!("{what}: {} (mode {mode})", acts.into_str()), tone)
 }
 
-fn recognised(sidecar: &Sidecar) -> Cell {
+fn recognized(sidecar: &Sidecar) -> Cell {
     let Sidecar {
         container,
         recipe,
-        recognised_by,
+        recognized_by,
         version,
         runs,
         ..
@@ -88,7 +88,7 @@ fn recognised(sidecar: &Sidecar) -> Cell {
         None => String::new(),
     };
     let runs = if *runs { "" } else { ", not running" };
-    format!("  {container}: recipe {recipe}, recognized by {recognised_by}{version}{runs}").into()
+    format!("  {container}: recipe {recipe}, recognized by {recognized_by}{version}{runs}").into()
 }
 
 fn row(sidecar: &Sidecar, place: usize, ladder_step: &LadderStep, wide: bool) -> Vec<Cell> {

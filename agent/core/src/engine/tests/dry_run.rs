@@ -151,7 +151,7 @@ fn each_step_has_a_reason_and_a_description() {
     assert_eq!(names, ["sql", PROXY]);
     let sql = &quit.sidecars[0];
     assert_eq!(sql.version.as_deref(), Some("2.27"));
-    assert!(sql.recognised_by.contains("image"), "{sql:?}");
+    assert!(sql.recognized_by.contains("image"), "{sql:?}");
     assert_eq!(sql.left_out.len(), 2, "{sql:?}");
     let term = &sql.ladder[0];
     assert_eq!((term.step.as_str(), term.exit_code), ("SIGTERM", Some(143)));

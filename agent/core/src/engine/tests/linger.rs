@@ -151,7 +151,7 @@ fn nothing_waits_without_the_annotation_or_the_mode() {
 /// A sidecar that needs its stop signal at once, by its recipe.
 #[test]
 fn recipe_exempts_its_sidecar() {
-    let text = "recipes: [{name: istio, recognise: [{name: [istio-proxy]}], quit: [{signal: SIGTERM}], linger: never}]";
+    let text = "recipes: [{name: istio, recognize: [{name: [istio-proxy]}], quit: [{signal: SIGTERM}], linger: never}]";
     let config = crate::settings::config::Config::parse("test", text).unwrap();
     let mut stage = Stage::new(Mode::Off, requested());
     stage.hold_mode = Mode::Enforce;

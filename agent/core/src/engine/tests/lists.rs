@@ -202,7 +202,7 @@ fn namespace_is_requested_again_for_a_new_pod() {
 /// The last list lacks what a new recipe reads.
 #[test]
 fn recipe_that_reads_more_applies_from_the_next_list_on() {
-    let text = "recipes: [{name: own, recognise: [{name: [tool]}], quit: [\
+    let text = "recipes: [{name: own, recognize: [{name: [tool]}], quit: [\
         {post: {port: {default: 1, annotations: [shop.example/port]}, path: /quit}}]}]";
     let config = Config::parse("test", text).unwrap();
     let spec = pod(RestartPolicy::Never, &["app", "tool"]);

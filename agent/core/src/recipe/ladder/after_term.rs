@@ -15,8 +15,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AfterTerm {
-    /// A container that the recipe recognises is certainly a sidecar, and not a gateway, when one of these holds; empty where
-    /// the recipe recognises sidecars only.
+    /// A container that the recipe recognizes is certainly a sidecar, and not a gateway, when one of these holds; empty where
+    /// the recipe recognizes sidecars only.
     pub sidecar: Vec<Recognition>,
     pub steps: Vec<StepRecipe>,
 }

@@ -11,7 +11,7 @@ fn read(fields: &[(&str, String)]) -> Result<Recipe, String> {
     let mut text = String::new();
     for (key, value) in [
         ("name", "x".to_owned()),
-        ("recognise", "[{name: [x]}]".to_owned()),
+        ("recognize", "[{name: [x]}]".to_owned()),
         ("quit", format!("[{SIGNAL}]")),
     ] {
         if fields.iter().all(|(field, _)| *field != key) {
@@ -45,9 +45,9 @@ fn limits() {
         ),
         ("hold", hold(16)),
         ("version", version("/v", "/v")),
-        ("recognise", "[{name: [x]}]".to_owned()),
-        ("recognise", "[{image: [x]}]".to_owned()),
-        ("recognise", "[{args: [x]}]".to_owned()),
+        ("recognize", "[{name: [x]}]".to_owned()),
+        ("recognize", "[{image: [x]}]".to_owned()),
+        ("recognize", "[{args: [x]}]".to_owned()),
         ("quit", step("{signal: SIGTERM, process: x}")),
         ("afterTerm", format!("{{steps: {}}}", list(REQUEST, 16))),
         (
@@ -64,9 +64,9 @@ fn limits() {
         ("name", "''".to_owned(), "is no name"),
         ("name", "a".repeat(64), "is no name"),
         ("name", "a_b".to_owned(), "is no name"),
-        ("recognise", "[]".to_owned(), "recognises nothing"),
+        ("recognize", "[]".to_owned(), "recognizes nothing"),
         (
-            "recognise",
+            "recognize",
             "[{}]".to_owned(),
             "name, image, program, command, args or when",
         ),

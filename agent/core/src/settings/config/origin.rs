@@ -165,7 +165,7 @@ mod tests {
     use crate::settings::{annotation, mode::NodeValues};
 
     const TEXT: &str = "# mine\nexcludedNamespaces: [b, a]\ndefaults:\n  hold: false\n\n  holdDeadline: 20s\n\
-                        ladder: {kill: true}\nrecipes:\n  - name: one\n    recognise: [{name: [one]}]\n    quit: [{signal: SIGTERM, code: 143, takes: 1s}]\n";
+                        ladder: {kill: true}\nrecipes:\n  - name: one\n    recognize: [{name: [one]}]\n    quit: [{signal: SIGTERM, code: 143, takes: 1s}]\n";
 
     #[test]
     fn each_value_has_its_line() {

@@ -31,7 +31,7 @@ fn every_key_is_accepted() {
 recipes:
   - name: shipper
     order: logs
-    recognise:
+    recognize:
       - name: [shipper]
         image: [acme/shipper]
     quit:
@@ -39,7 +39,7 @@ recipes:
       - signal: SIGINT
         takes: 3s
   - name: envoy
-    recognise: [{image: [acme/envoy]}]
+    recognize: [{image: [acme/envoy]}]
     quit: [{signal: SIGTERM}]
 excludedNamespaces: [kube-system, monitoring]
 defaults: {quit: false, quitDelay: 500ms, drain: 5s, spoil: true}
@@ -61,7 +61,7 @@ ladder: {attempt: 2s, settle: 3s, settleSignal: 1m, listen: 4s, kill: true}
 #[test]
 fn errors_name_file_line_and_key() {
     let recipe = |rest: &str| {
-        format!("recipes:\n  - name: x\n    recognise: [{{name: [x]}}]\n    quit:\n{rest}")
+        format!("recipes:\n  - name: x\n    recognize: [{{name: [x]}}]\n    quit:\n{rest}")
     };
     for (text, expected) in [
         ("recipe: []\n".to_owned(), "config.yaml:1:1: recipe: unknown field `recipe`"),
@@ -73,8 +73,8 @@ fn errors_name_file_line_and_key() {
         (recipe("      - post: {port: 1, path: x}\n"), "config.yaml:5:31: recipes[0].quit[0].post.path: \"x\" is not a path"),
         (recipe("      - post: {port: 1, path: /x}\n        signal: SIGTERM\n"), "config.yaml:5:9: recipes[0].quit[0]: a step is one of"),
         (recipe("      - signal: SIGTERM\n        when: {version: '1.2'}\n"), "config.yaml:6:25: recipes[0].quit[0].when.version: "),
-        ("recipes:\n  - name: X\n    recognise: [{name: [x]}]\n    quit: [{signal: SIGTERM}]\n".to_owned(), "config.yaml:2:5: recipes[0]: \"X\" is no name"),
-        ("recipes:\n  - name: x\n    recognise: [{name: ['*']}]\n    quit: [{signal: SIGTERM}]\n".to_owned(), "config.yaml:3:25: recipes[0].recognise[0].name[0]: \"*\" would match everything"),
+        ("recipes:\n  - name: X\n    recognize: [{name: [x]}]\n    quit: [{signal: SIGTERM}]\n".to_owned(), "config.yaml:2:5: recipes[0]: \"X\" is no name"),
+        ("recipes:\n  - name: x\n    recognize: [{name: ['*']}]\n    quit: [{signal: SIGTERM}]\n".to_owned(), "config.yaml:3:25: recipes[0].recognize[0].name[0]: \"*\" would match everything"),
         ("recipes: [\n".to_owned(), "config.yaml:1:10: "),
     ] {
         let error = bad(&text);
@@ -82,7 +82,7 @@ fn errors_name_file_line_and_key() {
         assert!(!error.contains(" at line"), "{error}");
     }
     let twice = recipe("      - signal: SIGTERM\n")
-        + "  - name: x\n    recognise: [{name: [y]}]\n    quit: [{signal: SIGTERM}]\n";
+        + "  - name: x\n    recognize: [{name: [y]}]\n    quit: [{signal: SIGTERM}]\n";
     assert_eq!(
         bad(&twice),
         "config.yaml:6:5: recipes[1].name: a second recipe x"
@@ -148,7 +148,7 @@ fn limits_of_values() {
 fn limits_of_a_file() {
     let recipes = |count: usize| {
         let recipe = |at| {
-            format!("- {{name: r{at}, recognise: [{{name: [x]}}], quit: [{{signal: SIGTERM}}]}}\n")
+            format!("- {{name: r{at}, recognize: [{{name: [x]}}], quit: [{{signal: SIGTERM}}]}}\n")
         };
         "recipes:\n".to_owned() + &(0..count).map(recipe).collect::<String>()
     };

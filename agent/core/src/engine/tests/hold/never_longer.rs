@@ -39,7 +39,7 @@ fn fulfil(condition: &Condition, pod: &mut Pod, container: &mut Container) {
 /// A pod with one sidecar of a recipe. Each bit of `choices` decides about a condition or a setting of the recipe.
 fn pod_with(recipe: &Recipe, version: u32, choices: u64) -> Pod {
     let mut pod = plain::pod(vec![plain::container("app", "shop/app:1")]);
-    let way = recipe.recognise.first().unwrap();
+    let way = recipe.recognize.first().unwrap();
     let first = |patterns: &[crate::recipe::Pattern], default: &str| {
         let pattern = patterns.first().map(|one| one.as_str().replace('*', ""));
         pattern.unwrap_or_else(|| default.to_owned())

@@ -32,7 +32,7 @@ fn a_port_that_never_opens_does_not_delay_a_step_whose_port_listens() {
 /// The first port never opens, and a request after the signal has a port that listens: the signal comes first.
 #[test]
 fn request_behind_a_signal_is_not_tried_before_it() {
-    let text = "recipes: [{name: istio, recognise: [{name: [istio-proxy]}], quit: [\
+    let text = "recipes: [{name: istio, recognize: [{name: [istio-proxy]}], quit: [\
         {post: {port: 15020, path: /quit}}, {signal: SIGTERM}, {post: {port: 15000, path: /quit}}]}]";
     let config = crate::settings::config::Config::parse("test", text).unwrap();
     let mut stage = never();

@@ -7,7 +7,7 @@ use crate::{kube_event::EventRecorder, pod::spec::plain, settings::config::Confi
 fn recipes([helper, logs, mesh]: [u64; 3]) -> Config {
     let recipe = |name: &str, order: &str, takes: u64| {
         format!(
-            "{{name: {name}, order: {order}, recognise: [{{name: [{name}]}}], quit: [{{signal: SIGTERM, takes: {takes}s}}]}}"
+            "{{name: {name}, order: {order}, recognize: [{{name: [{name}]}}], quit: [{{signal: SIGTERM, takes: {takes}s}}]}}"
         )
     };
     let recipes = [

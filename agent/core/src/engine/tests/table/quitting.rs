@@ -5,7 +5,7 @@ use super::{check, check_with, row};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 /// SIGTERM ends it with a code that fails a successful pod.
-const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognise: [{image: [acme/fragile]}], \
+const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognize: [{image: [acme/fragile]}], \
                    quit: [{post: {port: 4000, path: /stop}}, {signal: SIGTERM, code: 143}]}]}";
 
 #[test]
@@ -264,7 +264,7 @@ fn versions_and_recipes_received_later() {
             &[FINISHED, QUIT],
         ),
     ]);
-    const SHIPPER: &str = "{recipes: [{name: shipper, order: logs, recognise: [{image: [acme/shipper]}], \
+    const SHIPPER: &str = "{recipes: [{name: shipper, order: logs, recognize: [{image: [acme/shipper]}], \
                    quit: [{post: {port: 4000, path: /stop}}]}]}";
     check_with(
         &[
