@@ -319,8 +319,8 @@ impl NodeLoop {
                 ports,
                 timeout,
             }),
-            Action::Mend { sandbox, wanted } => {
-                self.change(sandbox, |sandbox| Job::Mend { sandbox, wanted });
+            Action::Repair { sandbox, wanted } => {
+                self.change(sandbox, |sandbox| Job::Repair { sandbox, wanted });
             }
             Action::Forget { sandbox } => self.sandboxes.forget(&mut self.worker, &sandbox),
             Action::Look { key } => self.look(&key),

@@ -103,43 +103,43 @@ pub struct Check {
     pub category: Category,
     pub title: Cow<'static, str>,
     pub outcome: Outcome,
-    pub saw: String,
+    pub message: String,
     /// The consequence of a bad answer.
     pub why: Cow<'static, str>,
     /// The command, or the value of the chart, that fixes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mend: Option<String>,
+    pub fix: Option<String>,
     /// The command that prints the documentation of the check.
     pub docs: String,
 }
 
 impl Question {
-    pub fn ok(&self, saw: impl Into<String>) -> Check {
-        self.answer(Outcome::Ok, saw, None)
+    pub fn ok(&self, message: impl Into<String>) -> Check {
+        self.answer(Outcome::Ok, message, None)
     }
 
     /// The question does not apply, or has no answer.
-    pub fn skipped(&self, saw: impl Into<String>) -> Check {
-        self.answer(Outcome::Skipped, saw, None)
+    pub fn skipped(&self, message: impl Into<String>) -> Check {
+        self.answer(Outcome::Skipped, message, None)
     }
 
-    pub fn warning(&self, saw: impl Into<String>, mend: impl Into<String>) -> Check {
-        self.answer(Outcome::Warning, saw, Some(mend.into()))
+    pub fn warning(&self, message: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.answer(Outcome::Warning, message, Some(fix.into()))
     }
 
-    pub fn failed(&self, saw: impl Into<String>, mend: impl Into<String>) -> Check {
-        self.answer(Outcome::Failed, saw, Some(mend.into()))
+    pub fn failed(&self, message: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.answer(Outcome::Failed, message, Some(fix.into()))
     }
 
-    fn answer(&self, outcome: Outcome, saw: impl Into<String>, mend: Option<String>) -> Check {
+    fn answer(&self, outcome: Outcome, message: impl Into<String>, fix: Option<String>) -> Check {
         Check {
             id: self.id.into(),
             category: self.category,
             title: self.title.into(),
             outcome,
-            saw: saw.into(),
+            message: message.into(),
             why: self.why.into(),
-            mend,
+            fix,
             docs: format!("usher help {}", self.id),
         }
     }

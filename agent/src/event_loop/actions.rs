@@ -28,7 +28,7 @@ impl NodeLoop {
             | Action::OpenSome { sandbox, .. }
             | Action::OpenAll { sandbox }
             | Action::Renew { sandbox, .. }
-            | Action::Mend { sandbox, .. }
+            | Action::Repair { sandbox, .. }
             | Action::Forget { sandbox } => self.sandboxes.span(sandbox),
             // Its warnings need the pod's span at every level.
             Action::Look { key } => self.pod_span(&key.pod),

@@ -118,7 +118,7 @@ impl Health {
         };
         status.api_server = ApiServer {
             watched: state.node_watched,
-            heard_ms_ago: state.node_received.map(ago),
+            last_response_ms_ago: state.node_received.map(ago),
             error: state.node_watch_error.clone(),
             unread_namespaces: unread.map(|unread| unread.line.clone()).collect(),
         };
@@ -190,7 +190,7 @@ mod tests {
         health.fill_status(&mut status, Instant::now() + Duration::from_secs(5));
         assert!(status.kubelet.listed_ms_ago.is_some_and(|ago| ago >= 5000));
         assert_eq!(status.kubelet.error.as_deref(), Some("status 401"));
-        assert!(status.api_server.watched && status.api_server.heard_ms_ago.is_none());
+        assert!(status.api_server.watched && status.api_server.last_response_ms_ago.is_none());
         health.set_kubelet(None);
         health.fill_status(&mut status, Instant::now());
         assert_eq!(status.kubelet.error, None);

@@ -273,7 +273,7 @@ impl Gate {
         }
     }
 
-    pub(super) fn mend(&self, wanted: &Wanted) {
+    pub(super) fn repair(&self, wanted: &Wanted) {
         if let Err(error) = nft::install(&self.table, &Ruleset::of(wanted)) {
             tracing::warn!(error = %chain(&error), "could not replace the table; it stays as it was found");
         }

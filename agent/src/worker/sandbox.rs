@@ -217,8 +217,8 @@ impl Sandbox {
                     .await;
                 self.reply(Reply::Done { id }).await;
             }
-            Job::Mend { wanted, .. } => {
-                self.change(move |gate, _netns| gate.mend(&wanted)).await;
+            Job::Repair { wanted, .. } => {
+                self.change(move |gate, _netns| gate.repair(&wanted)).await;
                 self.reply(Reply::Done { id }).await;
             }
             // Not about a sandbox, or handled before.

@@ -199,7 +199,7 @@ impl Server {
             | Job::OpenSome { ref sandbox, .. }
             | Job::OpenAll { ref sandbox }
             | Job::Renew { ref sandbox, .. }
-            | Job::Mend { ref sandbox, .. }
+            | Job::Repair { ref sandbox, .. }
             | Job::Forget { ref sandbox, .. } => {
                 let sandbox = sandbox.clone();
                 let netns = namespace(netns, descriptors.next()).map(Arc::new);

@@ -115,7 +115,7 @@ impl Scenario {
                 // A change that has to be repaired.
                 let more = "{ 9999 timeout 60s }";
                 nft(held, &["add", "element", "inet", "usher", "held", more]);
-                *self.order.borrow_mut() = Some(self.mend());
+                *self.order.borrow_mut() = Some(self.repair());
             }
             Step::Start => {
                 held.start(APP);
@@ -154,7 +154,7 @@ impl Scenario {
                 match order.as_mut().and_then(|order| order.try_wait().unwrap()) {
                     Some(status) if !status.success() => {
                         // The busy machine sent no response in time, so the order is repeated.
-                        *order = Some(self.mend());
+                        *order = Some(self.repair());
                         false
                     }
                     ended => ended.is_some(),
@@ -195,7 +195,7 @@ impl Scenario {
         self.renewed && log.count(is_kill) == 0
     }
 
-    fn mend(&self) -> Child {
+    fn repair(&self) -> Child {
         usher::command_on(&self.node)
             .args(["rules", "held", "--fix"])
             .stdout(Stdio::null())

@@ -73,11 +73,11 @@ fn of<'a>(checks: &'a Value, id: &str) -> &'a Value {
 }
 
 #[track_caller]
-fn expect(checks: &Value, id: &str, outcome: &str, mend: &str) {
+fn expect(checks: &Value, id: &str, outcome: &str, fix: &str) {
     let check = of(checks, id);
     assert_eq!(check["outcome"], outcome, "{check:#}");
-    let words = check["mend"].as_str().unwrap_or_default();
-    assert!(words.contains(mend), "{check:#}");
+    let words = check["fix"].as_str().unwrap_or_default();
+    assert!(words.contains(fix), "{check:#}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn node_without_an_agent() {
     }
     expect(&checks, "network-entry", "skipped", "");
     assert_eq!(
-        of(&checks, "cluster-sidecars")["saw"],
+        of(&checks, "cluster-sidecars")["message"],
         "istio in 1 of 1 pods"
     );
     let agent = checks["checks"].as_array().unwrap().iter();
@@ -129,8 +129,8 @@ fn node_whose_agent_does_not_answer() {
     let (code, checks) = host.check(&node, &[]);
     agent.signal(Signal::SIGCONT);
     assert_eq!(code, Some(1), "{checks:#}");
-    let says = of(&checks, "agent-runs")["saw"].as_str().unwrap();
-    assert!(says.contains("no response within 5s"), "{checks:#}");
+    let message = of(&checks, "agent-runs")["message"].as_str().unwrap();
+    assert!(message.contains("no response within 5s"), "{checks:#}");
     expect(&checks, "agent-runs", "failed", "kubectl logs -n usher");
     expect(&checks, "remains-tables", "skipped", "");
     expect(&checks, "kernel-release", "ok", "");
@@ -169,7 +169,8 @@ fn node_with_an_agent() {
     let ours = all.filter(|check| {
         ["network", "kubelet", "agent", "remains"].contains(&check["category"].as_str().unwrap())
     });
-    let line = |check: &Value| format!("{} {}: {}", check["outcome"], check["id"], check["saw"]);
+    let line =
+        |check: &Value| format!("{} {}: {}", check["outcome"], check["id"], check["message"]);
     let lines: Vec<String> = ours.map(line).collect();
     let names = [
         (host.networks.display().to_string(), "CONF-DIR"),

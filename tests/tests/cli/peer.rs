@@ -36,7 +36,7 @@ fn routes(uid: &str) -> Vec<(&'static str, String)> {
         ("GET", "/v1/config".to_owned()),
     ];
     routes.extend(["timeline", "plan", "plan/enforce", "table"].map(|what| ("GET", pod(what))));
-    routes.extend(["quit", "hold", "release", "mend"].map(|what| ("POST", pod(what))));
+    routes.extend(["quit", "hold", "release", "repair"].map(|what| ("POST", pod(what))));
     routes
 }
 

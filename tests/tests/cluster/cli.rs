@@ -57,7 +57,7 @@ const NODE: [(&[&str], &str); 4] = [
 /// Values that vary with the cluster, besides those that always do.
 const VARIES: [(&str, &str); 16] = [
     (
-        r#""(pid|inode|atMs|uid|upMs|listedMsAgo|heardMsAgo|quitForMs|holdForMs|sinceMs|agoMs|atS)": \d+"#,
+        r#""(pid|inode|atMs|uid|upMs|listedMsAgo|lastResponseMsAgo|quitForMs|holdForMs|sinceMs|agoMs|atS)": \d+"#,
         r#""$1": NUMBER"#,
     ),
     (r"\b\d+/(envoy|pilot-agent|usher-test-app)", "PID/$1"),

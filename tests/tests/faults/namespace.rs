@@ -94,8 +94,8 @@ fn unreadable_namespace_keeps_its_opt_out() {
     assert!(note.contains("can-i get namespaces"), "{note}");
     let failed = check(&node);
     assert_eq!(failed["outcome"], "failed", "{failed:#}");
-    let saw = failed["saw"].as_str().unwrap();
-    assert!(saw.contains("other (its pods wait"), "{saw}");
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("other (its pods wait"), "{message}");
     assert!(
         agent
             .decisions(&other.name())

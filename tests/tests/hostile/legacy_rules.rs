@@ -67,7 +67,12 @@ fn commands_send_nothing_into_them() {
     let Some(node) = holding() else { return };
     let pod = node.run(&captured("legacy", [client("app", 0)], Listen::AtOnce));
     pod.wait_line(SIDECAR, "listening 15021 ");
-    let request = || usher::on(&node, &["request", &pod.name(), "GET", ":15021/healthz/ready"]);
+    let request = || {
+        usher::on(
+            &node,
+            &["request", &pod.name(), "GET", ":15021/healthz/ready"],
+        )
+    };
     assert_eq!(request().code, Some(0));
     load(&pod);
     let ran = request();
@@ -77,10 +82,7 @@ fn commands_send_nothing_into_them() {
 }
 
 fn load(pod: &Pod) {
-    let mut restore = nsenter(pod, RESTORE)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut restore = nsenter(pod, RESTORE).stdin(Stdio::piped()).spawn().unwrap();
     let mut rules = restore.stdin.take().unwrap();
     rules.write_all(costly_legacy_rules().as_bytes()).unwrap();
     drop(rules);

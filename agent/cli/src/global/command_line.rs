@@ -320,7 +320,10 @@ mod tests {
             ("deaf", "shop/deaf"),
             ("10.1.0.4", "10.1.0.4"),
             ("containerd://0123456789", "containerd://0123456789"),
-            ("0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11", "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11"),
+            (
+                "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11",
+                "0d7e0c5c-6f0c-4b5a-9c1d-8a6d8a0f2b11",
+            ),
         ] {
             let mut release = line(&["release", pod]);
             release.qualify_names("shop");

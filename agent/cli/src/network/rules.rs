@@ -112,7 +112,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         force: false,
         dry_run: args.dry_run,
     };
-    operator_request::show(global, client.send("mend", options).await?)?;
+    operator_request::show(global, client.send("repair", options).await?)?;
     if args.dry_run {
         return Ok(Exit::Success);
     }

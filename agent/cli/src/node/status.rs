@@ -251,7 +251,7 @@ fn agent_lines(status: &Status) -> Vec<(&'static str, String, Tone)> {
         ),
     };
     let api = &status.api_server;
-    let contact = api.heard_ms_ago.map_or_else(
+    let contact = api.last_response_ms_ago.map_or_else(
         || "never".to_owned(),
         |ago| format!("{} ago", duration_text(ago)),
     );

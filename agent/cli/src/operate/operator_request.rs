@@ -94,9 +94,12 @@ fn refusal(answer: &Ordered, exit: Exit) -> Failure {
         ""
     };
     let Ordered {
-        pod, order, says, ..
+        pod,
+        order,
+        message,
+        ..
     } = answer;
-    Failure::new(exit, format!("{pod}: {order} refused: {says}{force}"))
+    Failure::new(exit, format!("{pod}: {order} refused: {message}{force}"))
 }
 
 impl Report for Ordered {
@@ -110,8 +113,8 @@ impl Report for Ordered {
             Self::NOTHING => Tone::Plain,
             _ => Tone::Bad,
         };
-        let says = format!("{}: {}{would}: {}", self.pod, self.order, self.says);
-        table.lead(Cell::new(says, tone));
+        let message = format!("{}: {}{would}: {}", self.pod, self.order, self.message);
+        table.lead(Cell::new(message, tone));
         for step in &self.steps {
             table.row([
                 step.container.clone().into(),

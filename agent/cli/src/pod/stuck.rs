@@ -143,7 +143,7 @@ impl StuckPod {
         match (cause.id, cause.evidence.last()) {
             // The problem repeats the other columns; the last evidence has the cause.
             (Id::SidecarStays, Some(evidence)) => {
-                Some(format!("{id}: {}: {}", evidence.source, evidence.says))
+                Some(format!("{id}: {}: {}", evidence.source, evidence.message))
             }
             _ => Some(format!("{id}: {}", cause.problem)),
         }

@@ -25,7 +25,7 @@ pub struct Ordered {
     pub answer: String,
     pub dry_run: bool,
     /// What the agent does, or why it does nothing.
-    pub says: String,
+    pub message: String,
     /// The kind of refusal, such as `app-runs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -48,23 +48,23 @@ impl Ordered {
     pub const NOTHING: &'static str = "nothing";
 
     pub fn new(pod: &str, order: &str, dry_run: bool, answer: Answer) -> Self {
-        let reply = |answer: &str, says: String| Self {
+        let reply = |answer: &str, message: String| Self {
             pod: pod.to_owned(),
             order: order.to_owned(),
             answer: answer.to_owned(),
             dry_run,
-            says,
+            message,
             ..Self::default()
         };
         match answer {
-            Answer::Nothing(says) => reply(Self::NOTHING, says),
+            Answer::Nothing(message) => reply(Self::NOTHING, message),
             Answer::Refused(why) => Self {
                 refusal: Some(why.into_str().to_owned()),
                 yields_to_force: why.yields_to_force(),
                 ..reply(Self::REFUSED, why.to_string())
             },
             Answer::Taken(Taken {
-                says,
+                message,
                 despite,
                 steps,
                 ports,
@@ -72,7 +72,7 @@ impl Ordered {
                 despite,
                 steps,
                 ports,
-                ..reply(Self::TAKEN, says)
+                ..reply(Self::TAKEN, message)
             },
         }
     }

@@ -90,7 +90,7 @@ pub struct ApiServer {
     /// The agent has a watch of its Node.
     pub watched: bool,
     /// Time since the last response, in milliseconds.
-    pub heard_ms_ago: Option<u64>,
+    pub last_response_ms_ago: Option<u64>,
     /// Why the watch is broken, if it is.
     pub error: Option<String>,
     /// The Namespaces that cannot be read, each with what applies to its pods, and the error.

@@ -15,7 +15,7 @@ pub enum Verb {
     Release,
     /// Restore the rules in the pod's network namespace.
     #[strum(serialize = "rules --fix")]
-    Mend,
+    Repair,
 }
 
 /// The peer of the admin socket that sent a request.
@@ -67,7 +67,7 @@ mod tests {
             (Verb::Quit { force: true }, "quit --force"),
             (Verb::Hold, "hold"),
             (Verb::Release, "release"),
-            (Verb::Mend, "rules --fix"),
+            (Verb::Repair, "rules --fix"),
         ] {
             let request = OperatorRequest {
                 verb,

@@ -101,7 +101,7 @@ pub enum Action {
         status_ports: Vec<u16>,
     },
     /// Replace the table of this sandbox. It has no result.
-    Mend {
+    Repair {
         sandbox: SandboxId,
         /// The held ports with the rest of their timeouts.
         wanted: Wanted,

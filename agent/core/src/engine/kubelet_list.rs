@@ -88,7 +88,10 @@ impl Engine {
             self.config = config;
         } else {
             let recipes = Arc::clone(&self.config.recipes);
-            let current = Config { recipes, ..Config::clone(&config) };
+            let current = Config {
+                recipes,
+                ..Config::clone(&config)
+            };
             self.next_config = Some((now, config));
             self.config = Arc::new(current);
         }
@@ -99,7 +102,8 @@ impl Engine {
     /// Applies the recipes that waited for this list.
     fn set_next_config(&mut self) {
         let sent = self.kubelet_poll.last_sent();
-        if let Some((_since, config)) = self.next_config.take_if(|(since, _)| sent >= Some(*since)) {
+        if let Some((_since, config)) = self.next_config.take_if(|(since, _)| sent >= Some(*since))
+        {
             self.config = config;
             self.outdate_plans(|_pod| true);
         }

@@ -66,7 +66,7 @@ impl Engine {
             Verb::Quit { force } => self.operator_quit(order, &view, force, actions),
             Verb::Hold => self.operator_hold(order, &view, actions),
             Verb::Release => self.operator_release(order, &view, actions),
-            Verb::Mend => self.operator_repair(order, &view, actions),
+            Verb::Repair => self.operator_repair(order, &view, actions),
         }
     }
 
@@ -144,7 +144,7 @@ impl Engine {
             .iter()
             .map(|step| format!("{} by {}", step.container, step.step))
             .collect();
-        taken.says = format!("terminated: {}", steps.join(", "));
+        taken.message = format!("terminated: {}", steps.join(", "));
         actions.push(accepted(view, order, &taken));
         let earlier = tracked.quit.operator.take();
         let force = force || earlier.as_ref().is_some_and(|earlier| earlier.force);
@@ -209,7 +209,7 @@ pub(super) fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
         [] => String::new(),
         aside => format!("; although {}", aside.join("; ")),
     };
-    let says = format!("{}{despite}", taken.says);
+    let message = format!("{}{despite}", taken.message);
     let Order {
         verb, requester, ..
     } = *order;
@@ -218,7 +218,7 @@ pub(super) fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
         Kind::OperatorRequest(OperatorRequest {
             verb,
             requester,
-            summary: says,
+            summary: message,
         }),
     )
 }

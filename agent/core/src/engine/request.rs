@@ -34,7 +34,7 @@ pub enum Answer {
 /// The effects of an accepted request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    pub says: String,
+    pub message: String,
     /// What the request overrides, such as the mode.
     pub despite: Vec<String>,
     /// The first step with each sidecar, in the order of the stages.
@@ -180,9 +180,9 @@ mod tests {
                 false,
             ),
         ];
-        for (why, word, says, yields) in cases {
+        for (why, word, message, yields) in cases {
             assert_eq!(why.into_str(), word);
-            assert_eq!(why.to_string(), says);
+            assert_eq!(why.to_string(), message);
             assert_eq!(why.yields_to_force(), yields, "{word}");
         }
     }

@@ -318,11 +318,11 @@ mod tests {
         );
         for namespace in [&annotated, &labelled] {
             assert_eq!(hold(&[], namespace), HoldKind::Start);
-            let says = |value| hold(&[("usher.dev/hold", value)], namespace);
-            assert_eq!(says("true"), HoldKind::Connect);
-            assert_eq!(says("false"), HoldKind::No);
+            let message = |value| hold(&[("usher.dev/hold", value)], namespace);
+            assert_eq!(message("true"), HoldKind::Connect);
+            assert_eq!(message("false"), HoldKind::No);
             // What cannot be used counts as if it were absent.
-            assert_eq!(says("begin"), HoldKind::Start);
+            assert_eq!(message("begin"), HoldKind::Start);
         }
     }
 

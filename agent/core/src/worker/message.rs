@@ -75,7 +75,7 @@ pub enum Job {
         timeout: Duration,
     },
     /// Replace the table.
-    Mend { sandbox: SandboxId, wanted: Wanted },
+    Repair { sandbox: SandboxId, wanted: Wanted },
     /// Close everything in the namespace. It has no reply.
     Forget {
         sandbox: SandboxId,
@@ -170,7 +170,7 @@ impl Job {
             | Self::OpenSome { .. }
             | Self::OpenAll { .. }
             | Self::Renew { .. }
-            | Self::Mend { .. } => Some(CALLS + MARGIN),
+            | Self::Repair { .. } => Some(CALLS + MARGIN),
             Self::Check | Self::Probe { .. } | Self::Forget { .. } => None,
         }
     }
@@ -340,7 +340,7 @@ mod tests {
                 ports: vec![1],
                 timeout: Duration::from_secs(20),
             },
-            Job::Mend {
+            Job::Repair {
                 sandbox: sandbox(),
                 wanted: wanted(),
             },

@@ -99,8 +99,8 @@ pub fn judge(found: &Found) -> Vec<Check> {
     let mut checks = match &found.agent {
         Ok(agent) => of_agent(agent, &found.version),
         Err(error) => {
-            let mend = "kubectl get pods -n usher -l app.kubernetes.io/name=usher -o wide, and kubectl logs -n usher POD -c agent --previous; to install it: helm install usher";
-            let mut checks = vec![RUNS.failed(error, mend)];
+            let fix = "kubectl get pods -n usher -l app.kubernetes.io/name=usher -o wide, and kubectl logs -n usher POD -c agent --previous; to install it: helm install usher";
+            let mut checks = vec![RUNS.failed(error, fix)];
             let others = ALL.iter().filter(|one| **one != &RUNS && **one != &TABLES);
             checks.extend(others.map(|one| one.skipped("no agent")));
             checks
@@ -138,18 +138,18 @@ fn ready(waits: &[String]) -> Check {
     if waits.is_empty() {
         return READY.ok("yes");
     }
-    let mend = format!(
+    let fix = format!(
         "the kubelet's pods: see kubelet-pods; the Node's annotations: agent-api-server; the CNI plugin: network-entry; {}",
         command::logs("")
     );
-    READY.failed(waits.join("; "), mend)
+    READY.failed(waits.join("; "), fix)
 }
 
 fn versions(agent: &str, plugin: &Plugin, own: &str) -> Check {
-    let mend = command::restart();
+    let fix = command::restart();
     if agent != own {
-        let saw = format!("agent {agent}, this program {own}");
-        return VERSIONS.warning(saw, mend);
+        let message = format!("agent {agent}, this program {own}");
+        return VERSIONS.warning(message, fix);
     }
     match plugin {
         Plugin::Same => VERSIONS.ok(format!("{own}; the plugin is that of the agent's image")),
@@ -157,7 +157,7 @@ fn versions(agent: &str, plugin: &Plugin, own: &str) -> Check {
         Plugin::Unknown(why) => VERSIONS.ok(format!("{own}; the plugin cannot be compared: {why}")),
         Plugin::Other => VERSIONS.warning(
             format!("{own}; the plugin on the host is another than that of the image"),
-            mend,
+            fix,
         ),
     }
 }
@@ -174,8 +174,8 @@ fn modes(modes: &Modes) -> Check {
     });
     let shown = shown.join(", ");
     if let Some(limit) = modes.limit {
-        let saw = format!("{shown}, although enforce is set: {}", <&str>::from(limit));
-        MODES.failed(saw, limit_fix(limit))
+        let message = format!("{shown}, although enforce is set: {}", <&str>::from(limit));
+        MODES.failed(message, limit_fix(limit))
     } else if all.iter().any(|(_, mode, _)| *mode == Mode::Enforce) {
         MODES.ok(shown)
     } else {
@@ -199,17 +199,17 @@ pub(crate) const fn limit_fix(limit: Limit) -> &'static str {
 fn list(age_ms: Option<u64>, samples: &[Sample]) -> Check {
     let requests = |labels: &[(&str, &str)]| sum(samples, "usher_kubelet_requests_total", labels);
     let failed = requests(&[]) - requests(&[("result", "ok")]);
-    let mend = "see kubelet-pods";
+    let fix = "see kubelet-pods";
     match age_ms {
-        None => LIST.failed("no list yet", mend),
-        Some(age) if age > STALE_MS => LIST.failed(format!("{} old", written(age)), mend),
+        None => LIST.failed("no list yet", fix),
+        Some(age) if age > STALE_MS => LIST.failed(format!("{} old", written(age)), fix),
         Some(age) => LIST.ok(format!("{} old; {failed} requests failed", written(age))),
     }
 }
 
 fn api_server(api: &ApiServer, samples: &[Sample]) -> Check {
     let errors = sum(samples, "usher_node_watch_errors_total", &[]);
-    let heard = api.heard_ms_ago.map_or_else(
+    let heard = api.last_response_ms_ago.map_or_else(
         || "never".to_owned(),
         |since| format!("{} ago", written(since)),
     );

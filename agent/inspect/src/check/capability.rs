@@ -78,9 +78,9 @@ pub fn judge(found: &Found) -> Vec<Check> {
     let root = if found.uid == 0 {
         ROOT.ok("uid 0")
     } else {
-        let saw = format!("uid {}", found.uid);
+        let message = format!("uid {}", found.uid);
         ROOT.failed(
-            saw,
+            message,
             "sudo on the node; securityContext.runAsUser: 0 in the agent's container",
         )
     };
@@ -95,8 +95,8 @@ fn processes(found: &Result<Processes, String>) -> Check {
     let pid_namespace = "hostPID: true in the agent's pod, as the chart has it";
     match found {
         Ok(Processes { outside, .. }) if *outside > 0 => {
-            let saw = format!("{outside} processes of pods are outside this pid namespace");
-            PROCESSES.failed(saw, pid_namespace)
+            let message = format!("{outside} processes of pods are outside this pid namespace");
+            PROCESSES.failed(message, pid_namespace)
         }
         Ok(Processes { hidden, namespaces, .. }) if *hidden > 0 => PROCESSES.failed(
             format!("{hidden} processes are hidden; the others are in {namespaces} network namespaces"),
@@ -122,19 +122,19 @@ fn capabilities(effective: &Result<BTreeSet<String>, String>) -> Check {
         let all = CAPABILITIES.map(|one| one.name).join(", ");
         return NEEDED.ok(all);
     }
-    let saw: Vec<String> = missing
+    let message: Vec<String> = missing
         .iter()
         .map(|one| format!("{} ({})", one.name, one.purpose))
         .collect();
-    let saw = format!("missing: {}", saw.join("; "));
+    let message = format!("missing: {}", message.join("; "));
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
-    let mend = format!(
+    let fix = format!(
         "securityContext.capabilities.add: [{}] in the agent's container, as the chart has it",
         names.join(", ")
     );
     if missing.iter().all(|one| one.is_optional) {
-        NEEDED.warning(saw, mend)
+        NEEDED.warning(message, fix)
     } else {
-        NEEDED.failed(saw, mend)
+        NEEDED.failed(message, fix)
     }
 }

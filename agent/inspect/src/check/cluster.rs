@@ -63,8 +63,8 @@ impl Found {
 /// Judges the facts; None if the kubelet lists no pods.
 pub fn judge(found: Option<&Found>) -> Vec<Check> {
     let Some(found) = found else {
-        let saw = "the kubelet lists no pods";
-        return ALL.iter().map(|one| one.skipped(saw)).collect();
+        let message = "the kubelet lists no pods";
+        return ALL.iter().map(|one| one.skipped(message)).collect();
     };
     let pods = found.pods;
     let sidecars = if found.recipes.is_empty() {

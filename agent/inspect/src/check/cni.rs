@@ -63,20 +63,20 @@ pub struct Found {
 /// Judges the facts; None if no CNI plugin is to be installed.
 pub fn judge(found: Option<&Found>) -> Vec<Check> {
     let Some(found) = found else {
-        let saw = "neither --cni-conf-dir nor --cni-bin-dir is given (chart: cni.enabled)";
-        return ALL.iter().map(|one| one.skipped(saw)).collect();
+        let message = "neither --cni-conf-dir nor --cni-bin-dir is given (chart: cni.enabled)";
+        return ALL.iter().map(|one| one.skipped(message)).collect();
     };
     let dir = &found.conf_dir;
     let files = match &found.files {
         Ok(files) => files,
         Err(error) => {
-            let mend = format!(
+            let fix = format!(
                 "set the runtime's directory, which is now {dir} (grep conf_dir /etc/containerd/config.toml); {}",
                 platform::remedy(found.platform)
             );
             let nothing = "no files";
             return vec![
-                DIRECTORY.failed(error, mend),
+                DIRECTORY.failed(error, fix),
                 programs(found, &[]),
                 FIRST.skipped(nothing),
                 ENTRY.skipped(nothing),
@@ -129,19 +129,19 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
         .collect();
     let choice = choose(&files, PLUGIN);
     if let Some(stops) = choice.stops_containerd() {
-        let saw = format!("{}: {}", stops.name, why(&stops.why));
-        let mend = format!(
+        let message = format!("{}: {}", stops.name, why(&stops.why));
+        let fix = format!(
             "fix or remove {}/{} on the node: until then containerd has no network",
             found.conf_dir, stops.name
         );
         return (
-            FIRST.failed(saw, mend),
+            FIRST.failed(message, fix),
             ENTRY.skipped("see above"),
             Vec::new(),
         );
     }
     let Some(primary) = choice.primary else {
-        let saw = match (choice.skipped.last(), &found.stem) {
+        let message = match (choice.skipped.last(), &found.stem) {
             (Some(last), _) => format!("{}: {}", last.name, why(&last.why)),
             (None, Some(stem)) => format!(
                 "there is no {stem}.conflist, {stem}.conf or {stem}.json in {}",
@@ -149,12 +149,12 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
             ),
             (None, None) => format!("there is no network configuration in {}", found.conf_dir),
         };
-        let mend = format!(
+        let fix = format!(
             "install the cluster's network first; if it uses another directory: {}",
             platform::remedy(found.platform)
         );
         return (
-            FIRST.failed(saw, mend),
+            FIRST.failed(message, fix),
             blocked(found).unwrap_or_else(|| ENTRY.skipped("see above")),
             Vec::new(),
         );
@@ -164,14 +164,14 @@ fn configuration(found: &Found, files: &[(String, String)]) -> (Check, Check, Ve
         .find(|(name, _)| *name == primary.name)
         .map_or("", |(_, text)| *text);
     let chain = conflist::types(text);
-    let saw = format!("{}: {}", primary.name, chain.join(", "));
+    let message = format!("{}: {}", primary.name, chain.join(", "));
     let first = if chain.first().is_some_and(|first| first == "multus") && found.stem.is_none() {
         FIRST.warning(
-            saw,
+            message,
             "set the configuration that Multus calls for pods: helm upgrade usher ... --set cni.conf=NAME.conflist",
         )
     } else {
-        FIRST.ok(saw)
+        FIRST.ok(message)
     };
     let entry = entry(found, primary.name, primary.kind, text);
     (first, entry, chain)
@@ -218,11 +218,11 @@ fn entry(found: &Found, name: &str, kind: Kind, text: &str) -> Check {
 fn blocked(found: &Found) -> Option<Check> {
     let obstacle = found.obstacle.as_ref();
     let obstacle = obstacle.filter(|_| found.wanted != Wanted::No)?;
-    let mend = format!(
+    let fix = format!(
         "correct that in {} on the node; then the agent installs the plugin",
         found.conf_dir
     );
-    Some(ENTRY.failed(obstacle, mend))
+    Some(ENTRY.failed(obstacle, fix))
 }
 
 fn why(why: &conflist::Why) -> String {

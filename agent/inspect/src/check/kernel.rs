@@ -119,10 +119,10 @@ pub fn judge(found: &Found) -> Vec<Check> {
         }
         Err(error) => {
             let exec = command::exec("check --pre");
-            let mend = format!(
+            let fix = format!(
                 "run it where CAP_SYS_ADMIN is: {exec}, or sudo on the node; where it is there, the kernel needs CONFIG_NET_NS"
             );
-            checks.push(NETNS.failed(error, mend));
+            checks.push(NETNS.failed(error, fix));
             let others = [&TABLE, &LOG, &QUEUE, &SOCKETS];
             checks.extend(others.map(|one| one.skipped("no namespace to test it in")));
         }
@@ -169,9 +169,9 @@ fn release(release: &str) -> Check {
 }
 
 fn in_namespace(network: &Network) -> [Check; 4] {
-    let tried = |question: &Question, tried: &Tried, saw: &str, mend: &str| match tried {
-        Ok(()) => question.ok(saw),
-        Err(error) => question.failed(error, mend),
+    let tried = |question: &Question, tried: &Tried, message: &str, fix: &str| match tried {
+        Ok(()) => question.ok(message),
+        Err(error) => question.failed(error, fix),
     };
     let table = tried(
         &TABLE,
@@ -206,14 +206,14 @@ fn fanotify(found: &Result<(), Lack>) -> Check {
         Ok(()) => return FANOTIFY.ok("marked a file and removed the mark"),
         Err(lack) => lack,
     };
-    let mend = match lack.cause {
+    let fix = match lack.cause {
         Cause::Permission => "securityContext.capabilities.add: [SYS_ADMIN], as the chart has it",
         Cause::Groups => {
             "sysctl -w fs.fanotify.max_user_groups=1024: other programs of the node use all groups"
         }
         Cause::Other => "a kernel with CONFIG_FANOTIFY_ACCESS_PERMISSIONS, from Linux 5.0 on",
     };
-    FANOTIFY.warning(&lack.error, mend)
+    FANOTIFY.warning(&lack.error, fix)
 }
 
 fn watches(most: Option<u64>, pods: Option<u64>) -> Check {
@@ -222,13 +222,13 @@ fn watches(most: Option<u64>, pods: Option<u64>) -> Check {
     };
     let planned = pods.unwrap_or_default().max(USUAL_PODS);
     let needed = planned * WATCHES_OF_POD + OWN_WATCHES;
-    let saw = format!("{most} per user; {planned} pods need up to {needed}");
+    let message = format!("{most} per user; {planned} pods need up to {needed}");
     if most < needed {
-        let mend = format!(
+        let fix = format!(
             "sysctl -w fs.inotify.max_user_watches={}, and the same in /etc/sysctl.d",
             needed.next_power_of_two().max(65_536)
         );
-        return WATCHES.failed(saw, mend);
+        return WATCHES.failed(message, fix);
     }
-    WATCHES.ok(saw)
+    WATCHES.ok(message)
 }

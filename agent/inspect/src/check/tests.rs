@@ -22,7 +22,7 @@ fn of(checks: &[Check], id: &str) -> Check {
 /// The outcome of a check, and its fix.
 fn says(checks: &[Check], id: &str) -> (Outcome, String) {
     let check = of(checks, id);
-    (check.outcome, check.mend.unwrap_or_default())
+    (check.outcome, check.fix.unwrap_or_default())
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn text_of_an_error_decides_nothing() {
     let judged = |text: &str| -> Vec<(String, Outcome, Option<String>)> {
         let checks = failing(text).into_iter().flatten();
         checks
-            .map(|check| (check.id.into_owned(), check.outcome, check.mend))
+            .map(|check| (check.id.into_owned(), check.outcome, check.fix))
             .collect()
     };
     let exit_codes = |text: &str| -> Vec<u8> {
@@ -231,7 +231,7 @@ fn form_of_the_json() {
         "category": "node",
         "title": "the run directory is writable",
         "outcome": "ok",
-        "saw": "/run/usher",
+        "message": "/run/usher",
         "why": "the CNI plugin cannot reach the agent, and a restarted agent loses its records",
         "docs": "usher help node-run-directory",
     });

@@ -26,11 +26,11 @@ pub fn text(checks: &Checks) -> Table {
             table.lead(Cell::new(check.category.as_str(), Tone::Strong));
         }
         let (sign, tone) = check.outcome.mark();
-        let line = format!("  {sign} {}: {}", check.title, check.saw);
+        let line = format!("  {sign} {}: {}", check.title, check.message);
         table.lead(Cell::new(line, tone));
-        if let Some(mend) = &check.mend {
+        if let Some(fix) = &check.fix {
             table.lead(format!("      why:  {}", check.why));
-            table.lead(format!("      fix:  {mend}"));
+            table.lead(format!("      fix:  {fix}"));
             table.lead(format!("      docs: {}", check.docs));
         }
     }

@@ -97,10 +97,12 @@ impl Outcome {
 impl Connection {
     /// The attempt that connected, or the first one whose failure is not the pod's lack of an address family.
     fn decisive(&self) -> Option<&Attempt> {
-        let connected = self.attempts.last().filter(|last| last.outcome == Outcome::Connected);
-        let lacks = |attempt: &&Attempt| {
-            matches!(attempt.outcome, Outcome::Unreachable | Outcome::Failed)
-        };
+        let connected = self
+            .attempts
+            .last()
+            .filter(|last| last.outcome == Outcome::Connected);
+        let lacks =
+            |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Unreachable | Outcome::Failed);
         connected
             .or_else(|| self.attempts.iter().find(|attempt| !lacks(attempt)))
             .or_else(|| self.attempts.first())
@@ -273,15 +275,30 @@ mod tests {
     fn summary_ignores_an_address_family_that_the_pod_lacks() {
         use Outcome::{Connected, Failed, Refused, Timeout, Unreachable};
         for (outcomes, expected) in [
-            (vec![Timeout, Unreachable], "cannot connect to db:5432: timeout"),
-            (vec![Refused, Failed], "cannot connect to db:5432: connection refused"),
-            (vec![Unreachable, Timeout], "cannot connect to db:5432: timeout"),
-            (vec![Failed, Unreachable], "cannot connect to db:5432: failed"),
+            (
+                vec![Timeout, Unreachable],
+                "cannot connect to db:5432: timeout",
+            ),
+            (
+                vec![Refused, Failed],
+                "cannot connect to db:5432: connection refused",
+            ),
+            (
+                vec![Unreachable, Timeout],
+                "cannot connect to db:5432: timeout",
+            ),
+            (
+                vec![Failed, Unreachable],
+                "cannot connect to db:5432: failed",
+            ),
             (vec![Unreachable, Connected], "can connect to db:5432"),
         ] {
             let mut connection = connection(Timeout, None);
             let attempt = connection.attempts.remove(0);
-            let attempts = outcomes.iter().map(|outcome| Attempt { outcome: *outcome, ..attempt.clone() });
+            let attempts = outcomes.iter().map(|outcome| Attempt {
+                outcome: *outcome,
+                ..attempt.clone()
+            });
             connection.attempts = attempts.collect();
             let summary = connection.summary();
             assert!(summary[0].contains(expected), "{outcomes:?}: {summary:?}");

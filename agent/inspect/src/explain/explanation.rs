@@ -114,7 +114,7 @@ impl Explanation {
     pub fn of_gone_pod(now_ms: u64, entries: &[Entry]) -> Option<Self> {
         let last = entries.last()?;
         let (namespace, name) = last.pod.split_once('/').unwrap_or(("", &last.pod));
-        let says = format!(
+        let message = format!(
             "the pod is gone; the last decision about it, {} ago: {}: {}",
             span(now_ms.saturating_sub(last.at_ms)),
             last.detail.name(),
@@ -128,7 +128,7 @@ impl Explanation {
             timeline: timeline::in_order(timeline::decisions(entries)),
             verdict: Verdict {
                 healthy: true,
-                says,
+                message,
             },
             is_gone: true,
             ..Self::default()

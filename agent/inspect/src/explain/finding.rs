@@ -48,7 +48,7 @@ pub struct Finding {
 pub struct Evidence {
     /// The field of the pod, the process, the socket or the timeline entry.
     pub source: String,
-    pub says: String,
+    pub message: String,
 }
 
 /// The severity of a finding. The worst sorts first.
@@ -159,9 +159,9 @@ impl Finding {
     }
 
     #[must_use]
-    pub(super) fn because(mut self, source: impl Into<String>, says: impl Into<String>) -> Self {
-        let (source, says) = (source.into(), says.into());
-        self.evidence.push(Evidence { source, says });
+    pub(super) fn because(mut self, source: impl Into<String>, message: impl Into<String>) -> Self {
+        let (source, message) = (source.into(), message.into());
+        self.evidence.push(Evidence { source, message });
         self
     }
 
@@ -169,7 +169,7 @@ impl Finding {
     #[must_use]
     pub(super) fn because_any<T: Into<String>>(self, evidence: Option<(String, T)>) -> Self {
         match evidence {
-            Some((source, says)) => self.because(source, says),
+            Some((source, message)) => self.because(source, message),
             None => self,
         }
     }

@@ -104,7 +104,7 @@ fn explanation_has_everything() {
     let ended = &explanation.timeline[4];
     assert_eq!((ended.took_ms, ended.from), (Some(30_000), Origin::Kubelet));
     assert_eq!(
-        explanation.verdict.says,
+        explanation.verdict.message,
         "the apps ended with exit code 0, 30 s ago; istio-proxy still runs"
     );
     assert!(

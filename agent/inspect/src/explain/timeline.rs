@@ -26,7 +26,7 @@ pub struct Moment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
     /// The reason or the result, as text.
-    pub says: String,
+    pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -54,7 +54,7 @@ pub(super) fn moments(case: &Case<'_>) -> Vec<Moment> {
     ];
     let pod = pod
         .into_iter()
-        .filter_map(|(at, what, says)| Some(by_kubelet(at?, what, None, says)));
+        .filter_map(|(at, what, message)| Some(by_kubelet(at?, what, None, message)));
     let runs = facts.init.iter().chain(&facts.containers).flat_map(runs);
     in_order(pod.chain(runs).chain(decisions(case.decisions())))
 }
@@ -83,7 +83,7 @@ pub(super) fn in_order(moments: impl Iterator<Item = Moment>) -> Vec<Moment> {
     moments
 }
 
-fn by_kubelet(at_ms: u64, what: &str, container: Option<&str>, says: &str) -> Moment {
+fn by_kubelet(at_ms: u64, what: &str, container: Option<&str>, message: &str) -> Moment {
     Moment {
         at_ms,
         at: write(at_ms),
@@ -92,7 +92,7 @@ fn by_kubelet(at_ms: u64, what: &str, container: Option<&str>, says: &str) -> Mo
         what: what.to_owned(),
         container: container.map(str::to_owned),
         took_ms: None,
-        says: says.to_owned(),
+        message: message.to_owned(),
     }
 }
 
@@ -106,11 +106,11 @@ fn runs(container: &Container) -> Vec<Moment> {
         })
         .collect();
     if let State::Running(Some(at)) = container.status.state {
-        let says = match container.status.ready {
+        let message = match container.status.ready {
             true => "ready",
             false => "not ready",
         };
-        moments.push(by_kubelet(at, "started", name, says));
+        moments.push(by_kubelet(at, "started", name, message));
     }
     moments
 }
@@ -118,12 +118,12 @@ fn runs(container: &Container) -> Vec<Moment> {
 fn ended(container: Option<&str>, end: &Ended) -> Option<Moment> {
     let at = end.finished_ms?;
     let code = end.code;
-    let says = match non_empty(&end.reason) {
+    let message = match non_empty(&end.reason) {
         Some(reason) => format!("exit code {code} ({reason})"),
         None => format!("exit code {code}"),
     };
     Some(Moment {
         took_ms: end.started_ms.map(|start| at.saturating_sub(start)),
-        ..by_kubelet(at, "ended", container, &says)
+        ..by_kubelet(at, "ended", container, &message)
     })
 }

@@ -18,15 +18,15 @@ const DELETION_MS: u64 = 60_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub healthy: bool,
-    pub says: String,
+    pub message: String,
 }
 
 pub(super) fn judge(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     let trouble = findings.iter().any(|finding| finding.severity.is_trouble());
-    let (healthy, says) = state(case);
+    let (healthy, message) = state(case);
     Verdict {
         healthy: healthy && !trouble,
-        says,
+        message,
     }
 }
 
@@ -65,10 +65,10 @@ fn state(case: &Case<'_>) -> (bool, String) {
 }
 
 fn deletion(case: &Case<'_>) -> (bool, String) {
-    let (says, held_stops) = (overdue_deletion(case), held_stops(case));
-    let healthy = says.is_none();
-    let says = says.unwrap_or_else(|| "the pod is being deleted".to_owned());
-    (healthy, format!("{says}{held_stops}"))
+    let (message, held_stops) = (overdue_deletion(case), held_stops(case));
+    let healthy = message.is_none();
+    let message = message.unwrap_or_else(|| "the pod is being deleted".to_owned());
+    (healthy, format!("{message}{held_stops}"))
 }
 
 /// A pod that is still there long after the grace period of its deletion.
@@ -104,21 +104,21 @@ fn held_stops(case: &Case<'_>) -> String {
     let is_held = |container: &&Container| held.contains(&&container.name[..]);
     let apps = names(case.apps().filter(|app| app.runs()).filter(is_held)).join(", ");
     let sidecars = names(case.running_sidecars().filter(is_held)).join(", ");
-    let mut says = String::new();
+    let mut message = String::new();
     if !apps.is_empty() {
-        says += &format!("; the stop signal of app {apps} waits as {PRE_STOP} requests");
+        message += &format!("; the stop signal of app {apps} waits as {PRE_STOP} requests");
     }
     if !sidecars.is_empty() {
-        says += &format!("; the stop signal of {sidecars} waits until the apps have ended");
+        message += &format!("; the stop signal of {sidecars} waits until the apps have ended");
     }
-    says
+    message
 }
 
 /// Every app runs or finished, and at least one runs.
 fn running(case: &Case<'_>) -> (bool, String) {
     let mut apps = case.apps().filter(|app| app.runs());
-    if let Some(says) = apps.find_map(|app| restarts(case, app)) {
-        return (false, says);
+    if let Some(message) = apps.find_map(|app| restarts(case, app)) {
+        return (false, message);
     }
     let running: Vec<&Container> = case.apps().filter(|app| app.runs()).collect();
     let unready = || running.iter().copied().filter(|app| !app.status.ready);
@@ -142,11 +142,11 @@ fn running(case: &Case<'_>) -> (bool, String) {
         .collect();
     let apps = apps.join(", ");
     if case.reached_deadline() {
-        let says = format!(
+        let message = format!(
             "{apps}; its sidecar was not ready at the hold deadline, so its connections may be refused \
              (usher request probes the sidecar, usher conns lists its listeners)"
         );
-        return (false, says);
+        return (false, message);
     }
     let sidecars = match &names(sidecars)[..] {
         [] => String::new(),
@@ -264,10 +264,10 @@ fn not_running(case: &Case<'_>, container: &Container, kind: &str) -> (bool, Str
             return match container.status.last.as_ref().filter(|end| end.code != 0) {
                 Some(Ended { code, .. }) => {
                     let restarts = container.status.restarts;
-                    let says = format!(
+                    let message = format!(
                         "{what} is running again after exit code {code}, restart {restarts}"
                     );
-                    (false, says)
+                    (false, message)
                 }
                 None => (true, format!("{what} is running")),
             };

@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Admin> {
             "/v1/pods/{uid}/release",
             operation(|_options| Verb::Release),
         )
-        .route("/v1/pods/{uid}/mend", operation(|_options| Verb::Mend))
+        .route("/v1/pods/{uid}/repair", operation(|_options| Verb::Repair))
         .route("/v1/pods/{uid}/plan", get(plan))
         .route("/v1/pods/{uid}/plan/{mode}", get(plan_in))
         .route("/v1/pods/{uid}/table", get(table))

@@ -11,7 +11,7 @@ use crate::enforcing;
 fn each_kubelet_problem_is_reported() {
     let Some(node) = enforcing() else { return };
     let host = Host::new(&node);
-    for (behaviour, mend) in [
+    for (behaviour, fix) in [
         (
             Behaviour::Status(401),
             "authentication.webhook.enabled: true",
@@ -26,7 +26,7 @@ fn each_kubelet_problem_is_reported() {
         node.kubelet().behave(behaviour);
         let (code, checks) = host.check(&node, &["--pre"]);
         assert_eq!(code, Some(1), "{checks:#}");
-        expect(&checks, "kubelet-pods", "failed", mend);
+        expect(&checks, "kubelet-pods", "failed", fix);
         expect(&checks, "cluster-sidecars", "skipped", "");
     }
     node.kubelet().behave(Behaviour::Ok);
@@ -103,8 +103,13 @@ fn configuration_and_directory_problems_are_reported() {
     let (code, checks) = host.check(&node, &["--pre"]);
     assert_eq!(code, Some(1), "{checks:#}");
     expect(&checks, "node-configuration", "failed", "correct that line");
-    let saw = of(&checks, "node-configuration")["saw"].as_str().unwrap();
-    assert!(saw.contains("config.yaml:2:9: defaults.hold"), "{saw}");
+    let message = of(&checks, "node-configuration")["message"]
+        .as_str()
+        .unwrap();
+    assert!(
+        message.contains("config.yaml:2:9: defaults.hold"),
+        "{message}"
+    );
     let nowhere = [
         "--pre",
         "--cgroup-root",

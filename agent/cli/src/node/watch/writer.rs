@@ -1,11 +1,9 @@
 //! Writes lines on a thread. write(2) blocks while the reader stalls, but a signal must still end the program.
 
-use std::{future::pending, io, thread};
+use std::{future::pending, io, os::fd::AsFd, thread};
 
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    sync::mpsc,
-};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{failure::Failure, output::stdout, stderr::print_stderr};
 
@@ -52,9 +50,18 @@ impl Writer {
 
 /// Waits until the reader of stdout closes its end. A file has none.
 pub(super) async fn reader_closed() {
-    match AsyncFd::with_interest(io::stdout(), Interest::ERROR) {
-        Ok(output) => drop(output.ready(Interest::ERROR).await),
-        Err(_not_pollable) => pending().await,
+    let (open, closed) = oneshot::channel::<()>();
+    let wait = move || {
+        let output = io::stdout();
+        // The events of a closed end are always reported.
+        let mut output = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        // Interrupted only by a signal that ends the program.
+        let _closed = poll(&mut output, PollTimeout::NONE);
+        drop(open);
+    };
+    match thread::Builder::new().name("reader".to_owned()).spawn(wait) {
+        Ok(_thread) => drop(closed.await),
+        Err(_no_thread) => pending().await,
     }
 }
 

@@ -57,7 +57,7 @@ impl Report for Explanation {
     fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
         if self.is_gone {
-            table.lead(format!("{}: {}", self.pod(), self.verdict.says));
+            table.lead(format!("{}: {}", self.pod(), self.verdict.message));
             table.lead(Cell::default());
             table.columns = COLUMNS.to_vec();
             table.rows = self.timeline.iter().map(moment).collect();
@@ -119,7 +119,7 @@ fn headline(pod: &str, verdict: &Verdict, findings: &[Finding]) -> Cell {
         (false, 1) => ("1 problem".to_owned(), Tone::Bad),
         (false, many) => (format!("{many} problems"), Tone::Bad),
     };
-    Cell::new(format!("{pod}: {word}; {}", verdict.says), tone)
+    Cell::new(format!("{pod}: {word}; {}", verdict.message), tone)
 }
 
 /// The findings. Hints next to a problem need `-o wide`.
@@ -140,7 +140,7 @@ fn findings(table: &mut Table, findings: &[Finding], wide: bool) {
         for evidence in &finding.evidence {
             table.lead(format!(
                 "  evidence  {}: {}",
-                evidence.source, evidence.says
+                evidence.source, evidence.message
             ));
         }
         table.lead(format!("  fix       {}", finding.remedy));
@@ -195,7 +195,7 @@ fn moment(moment: &Moment) -> Vec<Cell> {
         moment.what.clone().into(),
         Cell::or_dash(moment.container.clone()),
         Cell::or_dash(moment.took_ms.map(took)),
-        moment.says.clone().into(),
+        moment.message.clone().into(),
     ]
 }
 

@@ -71,7 +71,7 @@ impl Engine {
             ),
             plan.tuning.hold_deadline
         );
-        let says = match &status {
+        let message = match &status {
             HoldStatus::Transition { .. } => return Answer::Refused(Refused::Busy),
             HoldStatus::Holding {
                 ports,
@@ -104,7 +104,7 @@ impl Engine {
             }
         };
         let taken = Taken {
-            says,
+            message,
             despite,
             ports,
             ..Taken::default()
@@ -157,7 +157,7 @@ impl Engine {
             many => Some(format!("{many} held starts")),
         };
         let by_operator = hold.by_operator;
-        let (ports, says) = match hold_status(self.pod_mut(&order.pod)) {
+        let (ports, message) = match hold_status(self.pod_mut(&order.pod)) {
             HoldStatus::Transition { releasing: false } => return Answer::Refused(Refused::Busy),
             HoldStatus::Transition { releasing: true } => {
                 return Answer::Nothing("its ports are being released already".to_owned());
@@ -167,13 +167,14 @@ impl Engine {
             } => return Answer::Nothing("nothing is held in observe mode".to_owned()),
             HoldStatus::Holding { ports, .. } => {
                 let starts = starts.map_or_else(String::new, |starts| format!(", and {starts}"));
-                let says = format!("releases connections to {}{starts}", numbers(&ports));
-                (ports, says)
+                let message = format!("releases connections to {}{starts}", numbers(&ports));
+                (ports, message)
             }
             HoldStatus::Pending if wanted => {
                 let starts = starts.map(|starts| format!("; releases {starts}"));
-                let says = "connections will not be held".to_owned() + &starts.unwrap_or_default();
-                (Vec::new(), says)
+                let message =
+                    "connections will not be held".to_owned() + &starts.unwrap_or_default();
+                (Vec::new(), message)
             }
             HoldStatus::Idle if by_operator => {
                 (Vec::new(), "connections will not be held".to_owned())
@@ -183,7 +184,7 @@ impl Engine {
             }
         };
         let taken = Taken {
-            says,
+            message,
             ports,
             ..Taken::default()
         };
@@ -204,7 +205,7 @@ impl Engine {
         }
         let wanted = self.table(view.now, &order.pod);
         let tracked = self.pod_mut(&order.pod);
-        let says = match (hold_status(tracked), &wanted) {
+        let message = match (hold_status(tracked), &wanted) {
             (HoldStatus::Holding { ports, .. }, Some(_wanted)) => {
                 format!("installs the table again; connections to {} stay held", numbers(&ports))
             }
@@ -217,7 +218,7 @@ impl Engine {
             }
         };
         let taken = Taken {
-            says,
+            message,
             ports: view
                 .plan
                 .held_ports()
@@ -229,7 +230,7 @@ impl Engine {
         actions.push(accepted(view, order, &taken));
         let sandbox = tracked.hold.sandbox.as_ref();
         match (sandbox.map(|sandbox| sandbox.id.clone()), wanted) {
-            (Some(sandbox), Some(wanted)) => actions.push(Action::Mend { sandbox, wanted }),
+            (Some(sandbox), Some(wanted)) => actions.push(Action::Repair { sandbox, wanted }),
             _ => self.open_namespace(&order.pod, actions),
         }
         Answer::Taken(taken)

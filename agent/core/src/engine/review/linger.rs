@@ -94,7 +94,7 @@ impl Engine {
             return None;
         }
         let taken = Taken {
-            says: "its containers receive their stop signals now".to_owned(),
+            message: "its containers receive their stop signals now".to_owned(),
             ..Taken::default()
         };
         actions.push(crate::engine::operator::accepted(view, order, &taken));

@@ -67,12 +67,12 @@ pub(super) fn line(action: &Action) -> Option<String> {
             format!("starts [{}]", starts.join(", "))
         }
         Action::ReleaseStart { .. } => "release start".to_owned(),
-        Action::Mend { wanted, .. } => {
+        Action::Repair { wanted, .. } => {
             let held_ports = wanted.ports.iter();
             let held_ports: Vec<String> = held_ports
                 .map(|held_port| format!("{} {:?}", held_port.port, held_port.timeout))
                 .collect();
-            format!("mend {}", held_ports.join(", "))
+            format!("repair {}", held_ports.join(", "))
         }
         Action::Report(decision) => match &decision.kind {
             kind @ (Kind::NotHeld(_)

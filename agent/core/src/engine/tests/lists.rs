@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::stage::{PROXY, Stage, key, pod, status, uid};
 use crate::{
     Event, NamespaceReply,
+    base::id::PodUid,
     pod::{
         container_change::ContainerChange,
         restart_policy::RestartPolicy,
         spec::{RunState, Status},
     },
     quit::outcome::Outcome,
-    base::id::PodUid,
     settings::{annotation, config::Config, mode::Mode, overrides::NamespaceValues},
 };
 

@@ -195,7 +195,7 @@ impl Stage {
                 | Action::Forget { .. }
                 | Action::Look { .. }
                 | Action::HoldStarts { .. }
-                | Action::Mend { .. }
+                | Action::Repair { .. }
                 | Action::ReleaseStart { .. } => unreachable!("about connections"),
                 Action::HoldStops { stops, .. } => {
                     let stops: Vec<String> = stops

@@ -20,11 +20,11 @@ pub(super) fn settings(samples: &[Sample]) -> Check {
 pub(super) fn worker(samples: &[Sample]) -> Check {
     let exits = sum(samples, "usher_worker_exits_total", &[]);
     let is_up = sum(samples, "usher_worker_up", &[]) > 0.0;
-    let mend = ended("worker");
+    let fix = ended("worker");
     match (is_up, exits > 0.0) {
         (true, false) => WORKER.ok("running"),
-        (true, true) => WORKER.warning(format!("ended {exits} times, and runs now"), mend),
-        (false, _) => WORKER.failed(format!("not running; ended {exits} times"), mend),
+        (true, true) => WORKER.warning(format!("ended {exits} times, and runs now"), fix),
+        (false, _) => WORKER.failed(format!("not running; ended {exits} times"), fix),
     }
 }
 
@@ -68,8 +68,8 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
         (false, _) => "not running: it starts for the first pod that needs it".to_owned(),
     };
     if restarts > 0.0 {
-        let saw = format!("ended {restarts} times; running now: {is_up}");
-        return HOLDER.warning(saw, ended("holder"));
+        let message = format!("ended {restarts} times; running now: {is_up}");
+        return HOLDER.warning(message, ended("holder"));
     }
     if !is_up && !is_supported {
         return HOLDER.skipped(unsupported);
@@ -80,14 +80,14 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
 pub(super) fn events(samples: &[Sample]) -> Check {
     let of = |result| sum(samples, "usher_events_total", &[("result", result)]);
     let (sent, dropped, failed) = (of("sent"), of("dropped"), of("failed"));
-    let saw = format!("{sent} sent, {dropped} dropped, {failed} failed");
+    let message = format!("{sent} sent, {dropped} dropped, {failed} failed");
     if failed > sent {
         return EVENTS.warning(
-            saw,
+            message,
             "kubectl auth can-i create events.events.k8s.io --as system:serviceaccount:usher:usher",
         );
     }
-    EVENTS.ok(saw)
+    EVENTS.ok(message)
 }
 
 /// A failure, its metric, and the labels.

@@ -31,7 +31,7 @@ fn status() -> Status {
         },
         api_server: ApiServer {
             watched: true,
-            heard_ms_ago: Some(3_000),
+            last_response_ms_ago: Some(3_000),
             ..ApiServer::default()
         },
         ..Status::default()
@@ -59,7 +59,7 @@ fn healthy_agent() {
         "{checks:?}"
     );
     assert_eq!(
-        of(&checks, "agent-modes").saw,
+        of(&checks, "agent-modes").message,
         "quit: enforce for 1m, hold: enforce, linger: off"
     );
 }
@@ -142,7 +142,7 @@ fn unhealthy_agent() {
             &|agent| {
                 let api = &mut agent.status.api_server;
                 api.error = Some("gone".to_owned());
-                api.heard_ms_ago = None;
+                api.last_response_ms_ago = None;
             },
         ),
         (
@@ -170,9 +170,9 @@ fn unhealthy_agent() {
     for (id, outcome, words, change) in cases {
         let mut found = agent("");
         change(found.agent.as_mut().unwrap());
-        let (came, mend) = says(&agent::judge(&found), id);
+        let (came, fix) = says(&agent::judge(&found), id);
         assert_eq!(came, outcome, "{id}");
-        assert!(mend.contains(words), "{id}: {mend}");
+        assert!(fix.contains(words), "{id}: {fix}");
     }
     for (more, id, words) in [
         (
@@ -196,9 +196,9 @@ fn unhealthy_agent() {
             "usher explain",
         ),
     ] {
-        let (came, mend) = says(&agent::judge(&agent(more)), id);
+        let (came, fix) = says(&agent::judge(&agent(more)), id);
         assert_eq!(came, Outcome::Warning, "{id}");
-        assert!(mend.contains(words), "{id}: {mend}");
+        assert!(fix.contains(words), "{id}: {fix}");
     }
 }
 
@@ -335,10 +335,14 @@ fn observations_of_the_agent() {
             "4 sent, 0 dropped, 5 failed",
         ),
     ];
-    for (id, more, change, outcome, saw) in cases {
+    for (id, more, change, outcome, message) in cases {
         let mut found = agent(more);
         change(found.agent.as_mut().unwrap());
         let check = of(&agent::judge(&found), id);
-        assert_eq!((check.outcome, &check.saw[..]), (outcome, saw), "{id}");
+        assert_eq!(
+            (check.outcome, &check.message[..]),
+            (outcome, message),
+            "{id}"
+        );
     }
 }

@@ -113,9 +113,9 @@ fn kernel_without_one_feature() {
         let mut found = kernel();
         change(&mut found);
         let checks = kernel::judge(&found);
-        let (came, mend) = says(&checks, id);
+        let (came, fix) = says(&checks, id);
         assert_eq!(came, outcome, "{id}");
-        assert!(mend.contains(words), "{id}: {mend}");
+        assert!(fix.contains(words), "{id}: {fix}");
         let wrong = |check: &&Check| matches!(check.outcome, Outcome::Failed | Outcome::Warning);
         assert!(
             checks.iter().filter(wrong).all(|check| check.id == id),
@@ -166,8 +166,8 @@ fn missing_capabilities_are_listed_with_their_purpose() {
             _ => Outcome::Failed,
         };
         assert_eq!(check.outcome, expected, "{}", one.name);
-        assert!(check.saw.contains(one.purpose), "{}", check.saw);
-        assert!(check.mend.unwrap().contains(&format!("[{}]", one.name)));
+        assert!(check.message.contains(one.purpose), "{}", check.message);
+        assert!(check.fix.unwrap().contains(&format!("[{}]", one.name)));
     }
     let user = capability::Found {
         uid: 1000,
@@ -187,9 +187,9 @@ fn missing_capabilities_are_listed_with_their_purpose() {
             processes,
             ..user.clone()
         };
-        let (outcome, mend) = says(&capability::judge(&found), "privileges-processes");
+        let (outcome, fix) = says(&capability::judge(&found), "privileges-processes");
         assert_eq!(outcome, Outcome::Failed);
-        assert!(mend.contains(words), "{mend}");
+        assert!(fix.contains(words), "{fix}");
     }
 }
 
@@ -205,7 +205,7 @@ fn all_processes_of_the_node_are_visible() {
         }),
     };
     let check = of(&capability::judge(&found), "privileges-processes");
-    assert_eq!((check.outcome, &check.saw[..]), (Outcome::Ok, "all"));
+    assert_eq!((check.outcome, &check.message[..]), (Outcome::Ok, "all"));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn limits_of_releases_and_watches() {
         assert_eq!(check.outcome, outcome, "{release}");
     }
     // The check assumes at least the kubelet's default number of pods.
-    for (watches, pods, outcome, saw) in [
+    for (watches, pods, outcome, message) in [
         (
             944,
             Some(30),
@@ -252,6 +252,6 @@ fn limits_of_releases_and_watches() {
         found.limits.watches = Some(watches);
         found.pods = pods;
         let check = of(&kernel::judge(&found), "kernel-inotify-watches");
-        assert_eq!((check.outcome, &check.saw[..]), (outcome, saw));
+        assert_eq!((check.outcome, &check.message[..]), (outcome, message));
     }
 }

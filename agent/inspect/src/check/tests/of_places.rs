@@ -48,8 +48,8 @@ fn network_configurations() {
     let absent = network(&[("10-a.conflist", LIST)]);
     assert_eq!(first(&absent).0, Outcome::Ok);
     assert_eq!(entry(&absent).0, Outcome::Failed);
-    let saw = of(&cni::judge(Some(&absent)), "network-first-file").saw;
-    assert_eq!(saw, "10-a.conflist: bridge, portmap");
+    let message = of(&cni::judge(Some(&absent)), "network-first-file").message;
+    assert_eq!(message, "10-a.conflist: bridge, portmap");
     for wanted in [cni::Wanted::No, cni::Wanted::Unknown] {
         let found = cni::Found {
             wanted,
@@ -58,9 +58,9 @@ fn network_configurations() {
         assert_eq!(entry(&found).0, Outcome::Skipped, "{wanted:?}");
     }
     let broken = network(&[("05-broken.conflist", "{"), ("10-a.conflist", WITH)]);
-    let (outcome, mend) = first(&broken);
+    let (outcome, fix) = first(&broken);
     assert_eq!(outcome, Outcome::Failed);
-    assert!(mend.contains("/etc/cni/net.d/05-broken.conflist"), "{mend}");
+    assert!(fix.contains("/etc/cni/net.d/05-broken.conflist"), "{fix}");
     let empty = network(&[]);
     assert!(first(&empty).1.contains("cni.confDir"));
     let after = WITH.replace(
@@ -68,9 +68,9 @@ fn network_configurations() {
         r#"{"type":"usher-cni"},{"type":"x"}"#,
     );
     let not_last = network(&[("10-a.conflist", &after)]);
-    let (outcome, mend) = entry(&not_last);
+    let (outcome, fix) = entry(&not_last);
     assert_eq!(outcome, Outcome::Warning);
-    assert!(mend.contains("kubectl delete pod -n usher POD"), "{mend}");
+    assert!(fix.contains("kubectl delete pod -n usher POD"), "{fix}");
     let multus = LIST.replace("bridge", "multus");
     let called = network(&[("00-multus.conflist", &multus), ("10-a.conflist", LIST)]);
     assert!(first(&called).1.contains("cni.conf="));
@@ -79,8 +79,8 @@ fn network_configurations() {
         ..called
     };
     assert_eq!(first(&named).0, Outcome::Ok);
-    let saw = of(&cni::judge(Some(&named)), "network-first-file").saw;
-    assert_eq!(saw, "10-a.conflist: bridge, portmap");
+    let message = of(&cni::judge(Some(&named)), "network-first-file").message;
+    assert_eq!(message, "10-a.conflist: bridge, portmap");
     assert!(
         cni::judge(None)
             .iter()
@@ -106,7 +106,7 @@ fn obstacle_of_the_installation_fails_where_the_plugin_may_be_wanted() {
             let checks = cni::judge(Some(&found));
             let check = of(&checks, "network-entry");
             assert_eq!(check.outcome == Outcome::Failed, fails, "{check:?}");
-            assert_eq!(check.saw == obstacle, fails, "{check:?}");
+            assert_eq!(check.message == obstacle, fails, "{check:?}");
         }
     }
 }
@@ -116,7 +116,7 @@ fn obstacle_of_the_installation_fails_where_the_plugin_may_be_wanted() {
 fn files_that_are_no_network() {
     let ours = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"usher-cni"}]}"#;
     let newer = LIST.replace("1.0.0", "9.0.0");
-    for (name, text, stem, saw) in [
+    for (name, text, stem, message) in [
         (
             "a.txt",
             LIST,
@@ -148,7 +148,10 @@ fn files_that_are_no_network() {
             ..network(&[(name, text)])
         };
         let check = of(&cni::judge(Some(&found)), "network-first-file");
-        assert_eq!((check.outcome, &check.saw[..]), (Outcome::Failed, saw));
+        assert_eq!(
+            (check.outcome, &check.message[..]),
+            (Outcome::Failed, message)
+        );
     }
 }
 
@@ -167,9 +170,9 @@ fn directories_that_cannot_be_used() {
         platform: Some("gke"),
         ..network(&[("10-a.conflist", LIST)])
     };
-    let (outcome, mend) = says(&cni::judge(Some(&elsewhere)), "network-programs");
+    let (outcome, fix) = says(&cni::judge(Some(&elsewhere)), "network-programs");
     assert_eq!(outcome, Outcome::Failed);
-    assert!(mend.contains("--set platform=gke"), "{mend}");
+    assert!(fix.contains("--set platform=gke"), "{fix}");
     let away = cni::Found {
         files: Err("ENOENT".to_owned()),
         ..network(&[])
@@ -196,13 +199,13 @@ fn skipped_pods_are_a_warning_that_names_one() {
     };
     let check = judge(listed.clone());
     assert_eq!(check.outcome, Outcome::Ok);
-    assert_eq!(check.saw, "https://10.0.0.1:10250 listed 12 pods");
+    assert_eq!(check.message, "https://10.0.0.1:10250 listed 12 pods");
     listed.skipped = 2;
     listed.example = Some("pod shop/a is too large".to_owned());
     let check = judge(listed);
     assert_eq!(check.outcome, Outcome::Warning);
-    let saw = "usher does not manage 2 of 14 pods; one of them: pod shop/a is too large";
-    assert_eq!(check.saw, saw);
+    let message = "usher does not manage 2 of 14 pods; one of them: pod shop/a is too large";
+    assert_eq!(check.message, message);
 }
 
 #[test]
@@ -256,9 +259,9 @@ fn each_failed_request_to_the_kubelet_has_its_own_fix() {
                 error: error.to_owned(),
             }),
         };
-        let (outcome, mend) = says(&kubelet::judge(&found), "kubelet-pods");
+        let (outcome, fix) = says(&kubelet::judge(&found), "kubelet-pods");
         assert_eq!(outcome, Outcome::Failed);
-        assert!(mend.contains(words), "{cause:?}: {mend}");
+        assert!(fix.contains(words), "{cause:?}: {fix}");
     }
 }
 
@@ -288,7 +291,7 @@ fn places_of_the_node() {
     );
     assert!(
         of(&checks, "node-cgroups")
-            .saw
+            .message
             .contains("version 2, driver systemd, 3 pods")
     );
     let broken = node::Found {
@@ -305,9 +308,9 @@ fn places_of_the_node() {
         ("node-run-directory", Outcome::Failed, "mkdir -p /run/usher"),
         ("node-configuration", Outcome::Failed, "correct that line"),
     ] {
-        let (came, mend) = says(&checks, id);
+        let (came, fix) = says(&checks, id);
         assert_eq!(came, outcome, "{id}");
-        assert!(mend.contains(words), "{id}: {mend}");
+        assert!(fix.contains(words), "{id}: {fix}");
     }
     let off = node::Found {
         bundles: node::Bundles::Off,
@@ -356,20 +359,20 @@ fn sidecars_that_the_recipes_know() {
     };
     let checks = cluster::judge(Some(&found));
     assert_eq!(
-        of(&checks, "cluster-sidecars").saw,
+        of(&checks, "cluster-sidecars").message,
         "istio in 2, vault-agent in 1 of 9 pods"
     );
     assert!(
         of(&checks, "cluster-native-sidecars")
-            .saw
+            .message
             .contains("v1.36.3 supports them")
     );
     let old = cluster::Found {
         kubelet_version: Some("v1.27.0".to_owned()),
         ..found
     };
-    let saw = of(&cluster::judge(Some(&old)), "cluster-native-sidecars").saw;
-    assert!(saw.contains("has no native sidecars"), "{saw}");
+    let message = of(&cluster::judge(Some(&old)), "cluster-native-sidecars").message;
+    assert!(message.contains("has no native sidecars"), "{message}");
     assert!(
         cluster::judge(None)
             .iter()

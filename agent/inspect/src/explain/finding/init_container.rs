@@ -73,7 +73,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         true => Finding::error(Id::InitBeforeProxy, problem),
         false => Finding::warning(Id::InitBeforeProxy, problem),
     };
-    let says = match (&init.status.state, failed_run(init)) {
+    let message = match (&init.status.state, failed_run(init)) {
         (State::Running(Some(at)), None) => format!("running for {}", case.since(*at)),
         (_, Some(end)) => format!("exit code {}, {} restarts", end.code, init.status.restarts),
         _ => "running".to_owned(),
@@ -97,7 +97,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     });
     let finding = finding
         .about(name)
-        .because(init.status_path(), says)
+        .because(init.status_path(), message)
         .because(rules.0, rules.1)
         .because(proxy.place.clone(), format!("{proxy_name} has not started"))
         .because(attempts.0, attempts.1)
@@ -186,8 +186,8 @@ fn proxy_user(case: &Case<'_>, proxy: &Container) -> u32 {
 /// The evidence that the capture rules apply to this init container.
 fn capture(case: &Case<'_>, init: &Container) -> Option<(String, String)> {
     if let Some(chain) = &case.seen.redirect {
-        let says = "redirects outbound connections".to_owned();
-        return Some((format!("nftables chain {chain}"), says));
+        let message = "redirects outbound connections".to_owned();
+        return Some((format!("nftables chain {chain}"), message));
     }
     let all = case.facts.init.iter();
     let before = all.clone().take_while(|found| found.name != init.name);
@@ -196,6 +196,9 @@ fn capture(case: &Case<'_>, init: &Container) -> Option<(String, String)> {
     let shown = before.next().map(|one| (one, "creates the capture rules"));
     let checked =
         "checks the capture rules of a CNI plugin, which exist before the first container";
-    let (container, says) = shown.or_else(|| Some((validators.next()?, checked)))?;
-    Some((container.path("name"), format!("{} {says}", container.name)))
+    let (container, message) = shown.or_else(|| Some((validators.next()?, checked)))?;
+    Some((
+        container.path("name"),
+        format!("{} {message}", container.name),
+    ))
 }

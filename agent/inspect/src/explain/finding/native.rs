@@ -20,7 +20,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         .istio()
         .filter(|proxy| !proxy.is_native && !case.is_over())?;
     let istio = image::version(&proxy.image).filter(|istio| *istio >= version(19))?;
-    let (source, says) = match (case.seen.kubelet, &case.seen.native_elsewhere) {
+    let (source, message) = match (case.seen.kubelet, &case.seen.native_elsewhere) {
         (Some(kubelet), _) if kubelet >= version(29) => (
             "kubelet".to_owned(),
             format!("version {kubelet}; native sidecars from 1.29 on"),
@@ -39,7 +39,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     );
     let finding = Finding::new(Id::NativePossible, Severity::Hint, problem)
         .about(&proxy.name)
-        .because(source, says)
+        .because(source, message)
         .because(proxy.path("image"), format!("Istio {istio}"))
         .because(Case::annotation_path(ANNOTATION), annotated);
     if istio < version(24) {

@@ -55,10 +55,10 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
         let problem = format!(
             "Istio does not hold the app: app {apps} comes before {name} in the pod and does not wait for it"
         );
-        let (source, says) = wanted.unwrap_or((hook, command));
+        let (source, message) = wanted.unwrap_or((hook, command));
         let finding = Finding::new(Id::HoldLost, severity, problem)
             .about(first)
-            .because(source, says)
+            .because(source, message)
             .because(
                 proxy.path("name"),
                 format!("{} comes after {apps}", proxy.place),
@@ -73,7 +73,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
             }
         });
     }
-    let (source, says) = wanted?;
+    let (source, message) = wanted?;
     let found = match (proxy.has_post_start, &proxy.post_start[..]) {
         (false, _) => "absent",
         (true, []) => "no command",
@@ -85,7 +85,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let apps = (!before.is_empty()).then(|| before.join(", "));
     let finding = Finding::new(Id::HoldLost, severity, problem)
         .about(name)
-        .because(source, says)
+        .because(source, message)
         .because(hook, format!("{found}; Istio's own is: pilot-agent wait"))
         .because_any(apps.map(|apps| {
             (
@@ -131,10 +131,10 @@ fn wanted(case: &Case<'_>, proxy: &Container) -> Option<(String, String)> {
             (proxy.env_path("PROXY_CONFIG"), text, parse(text)?)
         }
     };
-    let says = if text.len() > LONGEST_CONFIG {
+    let message = if text.len() > LONGEST_CONFIG {
         "holdApplicationUntilProxyStarts: true"
     } else {
         text.trim()
     };
-    wanted.then(|| (source, says.to_owned()))
+    wanted.then(|| (source, message.to_owned()))
 }

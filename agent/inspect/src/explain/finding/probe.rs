@@ -58,7 +58,7 @@ fn unknown_path(proxy: &Container, app: &Container, probe: &Probe, path: &str) -
     let known: Option<Value> = proxy
         .variable(PROBERS)
         .and_then(|text| serde_json::from_str(text).ok());
-    let says = match &known {
+    let message = match &known {
         Some(known) if known.get(path).is_some() => return None,
         Some(_) => "has other paths",
         None => "absent",
@@ -71,7 +71,7 @@ fn unknown_path(proxy: &Container, app: &Container, probe: &Probe, path: &str) -
     Some(
         Finding::error(Id::ProbeLost, problem)
             .because(format!("{}.{field}.httpGet.path", app.place), short(path))
-            .because(proxy.env_path(PROBERS), says)
+            .because(proxy.env_path(PROBERS), message)
             .fix(
                 "Restore the app's own path and port of the probe in the template; the injector rewrites them.",
                 format!("{field}:\n  httpGet: {{path: /healthz, port: 8080}}"),

@@ -23,7 +23,7 @@ fn a_pod_that_is_gone_has_its_decisions() {
     let gone = Explanation::of_gone_pod(64_000, &entries).unwrap();
     assert_eq!((gone.pod(), gone.is_gone), ("shop/report".to_owned(), true));
     assert_eq!(
-        gone.verdict.says,
+        gone.verdict.message,
         "the pod is gone; the last decision about it, 1 min 0 s ago: pod-finished: because of pod-finished"
     );
     let moments: Vec<(u64, &str)> = gone

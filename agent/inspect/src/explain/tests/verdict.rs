@@ -35,9 +35,12 @@ fn app_waits(scenario: Scenario, reason: &str, last: &Value) -> Scenario {
 
 #[track_caller]
 fn stands(table: &[(Scenario, bool, &str)]) {
-    for (scenario, healthy, says) in table {
+    for (scenario, healthy, message) in table {
         let verdict = scenario.explain().verdict;
-        assert_eq!((&verdict.says[..], verdict.healthy), (*says, *healthy));
+        assert_eq!(
+            (&verdict.message[..], verdict.healthy),
+            (*message, *healthy)
+        );
     }
 }
 

@@ -61,7 +61,7 @@ fn counting_table_is_replaced_by_a_hold() {
 fn late_hold_affects_new_connections_only() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = started(mode, istio());
-        let output = taken(stage.order(Verb::Hold)).says;
+        let output = taken(stage.order(Verb::Hold)).message;
         assert!(
             output.contains("existing connections are not changed"),
             "{output}"
@@ -154,10 +154,10 @@ fn hold_request_is_redundant_when_the_pod_will_be_held() {
         let mut stage = held(mode, spec);
         let first = stage.order(Verb::Hold);
         if anyway {
-            let Answer::Nothing(says) = first else {
+            let Answer::Nothing(message) = first else {
                 panic!("{mode:?}: {first:?}");
             };
-            assert!(says.starts_with("connections wait anyway"), "{says}");
+            assert!(message.starts_with("connections wait anyway"), "{message}");
             continue;
         }
         taken(first);
@@ -169,10 +169,10 @@ fn hold_request_is_redundant_when_the_pod_will_be_held() {
 
 #[test]
 fn reply_names_each_awaited_sidecar_once() {
-    let says = |spec| taken(held(Mode::Observe, spec).order(Verb::Hold)).says;
+    let message = |spec| taken(held(Mode::Observe, spec).order(Verb::Hold)).message;
     let waits = "wait from the end of its init containers on until";
     let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
-    assert_eq!(says(istio()), expected);
+    assert_eq!(message(istio()), expected);
     // Each of the two has two ports.
     let mut spec = two_sidecars();
     let declared = "istio-proxy=9999".to_owned();
@@ -180,7 +180,7 @@ fn reply_names_each_awaited_sidecar_once() {
     let ports = ":15001, :9999, :3500, :50001";
     let expected =
         format!("connections to {ports} {waits} istio-proxy, daprd are ready, for at most 30s");
-    assert_eq!(says(spec), expected);
+    assert_eq!(message(spec), expected);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_refused_hold_has_a_reason() {
     let why = refused(stage.order(Verb::Hold)).to_string();
     assert_eq!(why, "the pod uses the host's network namespace");
     assert!(matches!(
-        refused(stage.order(Verb::Mend)),
+        refused(stage.order(Verb::Repair)),
         Refused::NotHeld(_)
     ));
     let mut stage = started(Mode::Enforce, istio());
@@ -208,7 +208,7 @@ fn waiting_connections_are_released() {
     let dry = taken(stage.ordered(Verb::Release, true));
     assert_eq!(stage.take_hold(), [""; 0]);
     assert_eq!(taken(stage.order(Verb::Release)), dry);
-    assert_eq!(dry.says, "releases connections to :15001");
+    assert_eq!(dry.message, "releases connections to :15001");
     assert_eq!(dry.ports, [15001]);
     assert_eq!(stage.take_hold(), ["open all"]);
     let again = stage.order(Verb::Release);
@@ -285,12 +285,12 @@ fn pending_hold_is_canceled() {
         assert_eq!(stage.order(Verb::Release), nothing(), "{mode:?}");
     }
     let mut stage = held(Mode::Enforce, istio());
-    assert_eq!(taken(stage.order(Verb::Release)).says, not);
+    assert_eq!(taken(stage.order(Verb::Release)).message, not);
     // A pending hold: the agent has not found the network namespace yet.
     let mut stage = started(Mode::Off, istio());
     assert_eq!(stage.order(Verb::Release), nothing());
     taken(stage.order(Verb::Hold));
-    assert_eq!(taken(stage.order(Verb::Release)).says, not);
+    assert_eq!(taken(stage.order(Verb::Release)).message, not);
 }
 
 #[test]
@@ -345,19 +345,19 @@ fn modified_rules_are_repaired() {
     stage.now = stage.now + seconds(10);
     let table = stage.engine.table(stage.now, &uid()).unwrap();
     assert_eq!(table.ports[0].timeout, seconds(20));
-    let mended = taken(stage.order(Verb::Mend));
-    assert_eq!(mended.ports, [15001]);
-    let says = "installs the table again; connections to :15001 stay held";
-    assert_eq!(mended.says, says);
-    assert_eq!(stage.take_hold(), ["mend 15001 20s"]);
+    let repaired = taken(stage.order(Verb::Repair));
+    assert_eq!(repaired.ports, [15001]);
+    let message = "installs the table again; connections to :15001 stay held";
+    assert_eq!(repaired.message, message);
+    assert_eq!(stage.take_hold(), ["repair 15001 20s"]);
     // A repair is rejected while the ports are being released.
     stage.order(Verb::Release);
-    assert_eq!(refused(stage.order(Verb::Mend)), Refused::Busy);
+    assert_eq!(refused(stage.order(Verb::Repair)), Refused::Busy);
     // No table is wanted, so the agent reads the existing one.
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
-    let says = taken(stage.order(Verb::Mend)).says;
-    assert!(says.starts_with("no table is expected"), "{says}");
+    let message = taken(stage.order(Verb::Repair)).message;
+    assert!(message.starts_with("no table is expected"), "{message}");
     assert_eq!(stage.take_hold(), ["look"]);
 }
 
@@ -365,7 +365,7 @@ fn modified_rules_are_repaired() {
 fn a_request_for_an_unlisted_pod_is_refused() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
-    for verb in [Verb::Hold, Verb::Release, Verb::Mend] {
+    for verb in [Verb::Hold, Verb::Release, Verb::Repair] {
         let why = refused(stage.order(verb));
         assert_eq!(why, Refused::Unknown(WaitReason::Unlisted), "{verb:?}");
     }

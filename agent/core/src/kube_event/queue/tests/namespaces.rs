@@ -61,7 +61,10 @@ fn failing_event_delays_the_others_of_its_namespace_for_a_while() {
     while accepted < 2 && now < at(120_000) {
         match queue.next(now) {
             Next::Send(request) => {
-                let name = request.body["regarding"]["name"].as_str().unwrap().to_owned();
+                let name = request.body["regarding"]["name"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned();
                 let is_refused = *refused.get_or_insert_with(|| name.clone()) == name;
                 accepted += usize::from(!is_refused);
                 let result = match is_refused {

@@ -23,7 +23,7 @@ struct Off {
     endpoint: &'static str,
     port: u16,
     source: String,
-    says: String,
+    message: String,
     remedy: &'static str,
     how: String,
 }
@@ -73,8 +73,8 @@ fn finding(case: &Case<'_>, sidecar: &Sidecar, container: &Container, off: Off) 
     };
     Finding::new(Id::QuitEndpointOff, severity, problem)
         .about(name)
-        .because(off.source, off.says)
-        .because_any(socket.map(|says| (format!("socket :{}", off.port), says)))
+        .because(off.source, off.message)
+        .because_any(socket.map(|message| (format!("socket :{}", off.port), message)))
         .fix(remedy, off.how)
 }
 
@@ -92,7 +92,7 @@ fn off(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<Off>
 fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
     const PORT: &str = "status.sidecar.istio.io/port";
     let by_flag = container.flag("--statusPort").filter(|port| *port == "0");
-    let (source, says) = match (case.facts.annotation(PORT), by_flag) {
+    let (source, message) = match (case.facts.annotation(PORT), by_flag) {
         (Some("0"), _) => (Case::annotation_path(PORT), "\"0\""),
         (_, Some(_)) => (container.place.clone(), "--statusPort 0"),
         _ => return None,
@@ -101,7 +101,7 @@ fn istio(case: &Case<'_>, container: &Container) -> Option<Off> {
         endpoint: "POST :15020/quitquitquit",
         port: 15020,
         source,
-        says: says.to_owned(),
+        message: message.to_owned(),
         remedy: "Enable the proxy's status port.",
         how: Case::template_annotation(PORT, "15020"),
     })
@@ -117,7 +117,7 @@ fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<
     };
     let tag = image::tag(&container.image).unwrap_or_default();
     let version: Option<Version> = tag.trim_start_matches("stable-").parse().ok();
-    let (is_on, source, says) = match (container.variable(ENABLED), case.facts.annotation(KEY)) {
+    let (is_on, source, message) = match (container.variable(ENABLED), case.facts.annotation(KEY)) {
         (Some(value), _) => (value == "true", container.env_path(ENABLED), short(value)),
         (None, Some(value)) => (value == "enabled", Case::annotation_path(KEY), short(value)),
         (None, None) => (
@@ -130,7 +130,7 @@ fn linkerd(case: &Case<'_>, sidecar: &Sidecar, container: &Container) -> Option<
         endpoint: "POST :4191/shutdown",
         port: request(sidecar).map_or(4191, |request| request.port),
         source,
-        says,
+        message,
         remedy: "Enable the endpoint by the pod's annotation.",
         how: Case::template_annotation(KEY, "enabled"),
     })
@@ -141,7 +141,7 @@ fn cloud_sql(sidecar: &Sidecar, container: &Container) -> Option<Off> {
         endpoint: "POST :9091/quitquitquit",
         port: 9091,
         source: container.path("args"),
-        says: "no --quitquitquit".to_owned(),
+        message: "no --quitquitquit".to_owned(),
         remedy: "Start the proxy with its quit endpoint, or with --exit-zero-on-sigterm.",
         how: "args: [\"--quitquitquit\", \"--exit-zero-on-sigterm\"]    # and the other arguments"
             .to_owned(),
@@ -156,7 +156,7 @@ fn vault(case: &Case<'_>, container: &Container) -> Option<Off> {
         endpoint: "POST /agent/v1/quit",
         port: 8200,
         source: Case::annotation_path(KEY),
-        says: value.map_or("absent; off by default".to_owned(), short),
+        message: value.map_or("absent; off by default".to_owned(), short),
         remedy: "Enable the endpoint by the pod's annotation.",
         how: Case::template_annotation(KEY, "true"),
     })
@@ -167,7 +167,7 @@ fn kuma(sidecar: &Sidecar, container: &Container) -> Option<Off> {
         endpoint: "POST :9901/quitquitquit",
         port: 9901,
         source: container.path("image"),
-        says: format!("{}; its admin interface is a Unix socket from 2.14 on", short(&container.image)),
+        message: format!("{}; its admin interface is a Unix socket from 2.14 on", short(&container.image)),
         remedy: "No change is needed where usher sends SIGTERM, on which the sidecar drains for 30 s.",
         how: Case::template_annotation(annotation::QUIT, "true"),
     })

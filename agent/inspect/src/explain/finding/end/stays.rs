@@ -101,8 +101,8 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     for app in case.apps() {
         if let Some(end) = case.ended_for_good(app) {
             let at = end.finished_ms.map(|at| format!(", {}", case.ago(at)));
-            let says = format!("exit code {}{}", end.code, at.unwrap_or_default());
-            finding = finding.because(app.status_path(), says);
+            let message = format!("exit code {}{}", end.code, at.unwrap_or_default());
+            finding = finding.because(app.status_path(), message);
         }
     }
     Some(advise(case, finding, first))
@@ -174,12 +174,12 @@ pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) 
         ),
         _ => {
             let source = format!("mode of node {}", case.node());
-            let says = modes.map_or("quit: unknown".to_owned(), |modes| {
+            let message = modes.map_or("quit: unknown".to_owned(), |modes| {
                 mode::text("quit", modes.quit, modes.quit_source.as_deref())
             });
             let action = "terminate the sidecar on this node";
             let (remedy, how) = case.enable(action, annotation::QUIT);
-            finding.because(source, says).fix(sentence(&remedy), how)
+            finding.because(source, message).fix(sentence(&remedy), how)
         }
     }
 }

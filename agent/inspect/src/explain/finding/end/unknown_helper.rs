@@ -110,8 +110,8 @@ fn works_after_others(app: &Container) -> bool {
 fn with_ends(case: &Case<'_>, finding: Finding, ended: &Ends<'_>) -> Finding {
     ended.iter().fold(finding, |finding, (app, end)| {
         let at = end.finished_ms.map(|at| format!(", {}", case.ago(at)));
-        let says = format!("exit code {}{}", end.code, at.unwrap_or_default());
-        finding.because(app.status_path(), says)
+        let message = format!("exit code {}{}", end.code, at.unwrap_or_default());
+        finding.because(app.status_path(), message)
     })
 }
 
@@ -139,7 +139,7 @@ fn unknown(case: &Case<'_>, ended: &Ends<'_>, running: &[&Container], sidecars: 
     let mut finding = Finding::warning(Id::UnknownHelper, problem).about(first);
     finding = with_ends(case, finding, ended);
     for app in running {
-        let says = match app.started_ms() {
+        let message = match app.started_ms() {
             Some(at) => format!(
                 "running for {}; image {}",
                 case.since(at),
@@ -147,7 +147,7 @@ fn unknown(case: &Case<'_>, ended: &Ends<'_>, running: &[&Container], sidecars: 
             ),
             None => format!("running; image {}", super::short(&app.image)),
         };
-        finding = finding.because(app.status_path(), says);
+        finding = finding.because(app.status_path(), message);
     }
     finding.fix(
         format!("If {list} only serves the other containers, name it as a sidecar. If it still works, wait for its end."),

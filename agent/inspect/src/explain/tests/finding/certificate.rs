@@ -42,7 +42,7 @@ fn an_overdue_renewal_is_a_warning_and_an_expired_certificate_an_error() {
                 let found = found.unwrap();
                 assert_eq!(found.severity, severity);
                 assert!(found.problem.contains(text), "{}", found.problem);
-                assert!(found.evidence[0].says.starts_with("spiffe://"));
+                assert!(found.evidence[0].message.starts_with("spiffe://"));
             }
         }
     }

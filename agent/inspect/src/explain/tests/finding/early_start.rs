@@ -25,7 +25,7 @@ fn early(scenario: &Scenario) -> Option<Finding> {
 fn evidence(finding: &Finding) -> Vec<(&str, &str)> {
     let evidence = finding.evidence.iter();
     evidence
-        .map(|one| (&one.source[..], &one.says[..]))
+        .map(|one| (&one.source[..], &one.message[..]))
         .collect()
 }
 
@@ -259,7 +259,7 @@ fn end_counts_as_one_of_refused_connections_until_a_second_after_the_proxy_was_r
             "2 connections of the app were refused because its proxy was not ready"
         );
         let timeline = ("timeline 00:09:26 would-hold", reason);
-        let app = expected.map(|says| ("status.containerStatuses[app]", says));
+        let app = expected.map(|message| ("status.containerStatuses[app]", message));
         let all: Vec<(&str, &str)> = app.into_iter().chain([timeline]).collect();
         assert_eq!(evidence(&finding), all, "{ended} {code}");
         let severity = match expected {

@@ -102,7 +102,7 @@ fn exit_code_that_fails_a_job() {
         .policy("OnFailure")
         .ended("istio-proxy", 51, 9, 137)
         .restarted("istio-proxy", 8);
-    assert_eq!(troubles(&crash), [""; 0], "the restart has mended it");
+    assert_eq!(troubles(&crash), [""; 0], "the restart has repaired it");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
     let late = healthy().decided(20, released(Opened::Deadline, 0), "too late");
     let verdict = late.explain().verdict;
     assert!(!verdict.healthy, "{verdict:?}");
-    assert!(verdict.says.contains("was not ready"), "{verdict:?}");
+    assert!(verdict.message.contains("was not ready"), "{verdict:?}");
     let again = late.decided(10, released(Opened::Ready, 0), "in time");
     assert!(again.explain().verdict.healthy, "the newest hold counts");
 }

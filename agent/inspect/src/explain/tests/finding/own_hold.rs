@@ -48,7 +48,7 @@ fn evidence_of_a_lost_hook() {
         let lost = findings.into_iter().find(|one| one.id == Id::HoldLost);
         let evidence = lost.unwrap().evidence.into_iter();
         evidence
-            .map(|one| format!("{}: {}", one.source, one.says))
+            .map(|one| format!("{}: {}", one.source, one.message))
             .collect::<Vec<_>>()
     };
     let first = [istio(other.clone()), app(json!({}))];
@@ -56,13 +56,13 @@ fn evidence_of_a_lost_hook() {
         format!("spec.containers[{at}].lifecycle.postStart: date; Istio's own is: pilot-agent wait")
     };
     // A configuration that is longer than a line is shortened to the relevant field.
-    for (config, says) in [
+    for (config, message) in [
         (wanted.to_owned(), wanted.to_owned()),
         (long(80), long(80)),
         (long(81), wanted.to_owned()),
     ] {
-        let says = format!("metadata.annotations[proxy.istio.io/config]: {says}");
-        assert_eq!(evidence_of(&first, &config), [says, hook(0)]);
+        let message = format!("metadata.annotations[proxy.istio.io/config]: {message}");
+        assert_eq!(evidence_of(&first, &config), [message, hook(0)]);
     }
     let behind = evidence_of(&[app(json!({})), istio(other)], wanted);
     assert_eq!(

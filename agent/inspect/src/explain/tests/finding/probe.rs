@@ -82,7 +82,7 @@ fn text_of_a_failing_probe() {
             problem, evidence, ..
         } = findings.find(|one| one.id == Id::ProbeLost).unwrap();
         let last = evidence.last().unwrap();
-        (problem, format!("{}: {}", last.source, last.says))
+        (problem, format!("{}: {}", last.source, last.message))
     };
     let because = "fails because Istio did not rewrite it: the kubelet has no certificate for a mesh with strict mTLS";
     assert_eq!(

@@ -80,7 +80,7 @@ fn evidence_of_an_endpoint_that_is_off() {
         let evidence = found.map(|found| found.evidence[0].clone());
         let evidence = evidence
             .as_ref()
-            .map(|one| (&one.source[..], &one.says[..]));
+            .map(|one| (&one.source[..], &one.message[..]));
         assert_eq!(evidence, expected, "{}", scenario.pod);
     }
 }

@@ -59,23 +59,23 @@ fn deadline_is_near_when_a_fifth_is_left() {
 #[test]
 fn deadline_fix_is_a_longer_deadline_without_a_waiting_sidecar() {
     let time = "Raise activeDeadlineSeconds, or find what delays the pod.";
-    let mended = |scenario: &Scenario, remedy: &str, how: &str| {
+    let repaired = |scenario: &Scenario, remedy: &str, how: &str| {
         assert_fix(scenario, Id::DeadlineNear, remedy, how);
     };
     let twice = |seconds: u64| format!("spec:\n  activeDeadlineSeconds: {seconds}");
-    mended(&healthy().deadline(65), time, &twice(130));
-    mended(
+    repaired(&healthy().deadline(65), time, &twice(130));
+    repaired(
         &healthy().deadline(65).ended("app", 60, 2, 0),
         "Enable usher to terminate the sidecar on this node.",
         "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite",
     );
     // Every container ended.
     let over = healthy().deadline(65).ended("app", 60, 2, 0);
-    mended(&over.ended("istio-proxy", 59, 1, 0), time, &twice(130));
+    repaired(&over.ended("istio-proxy", 59, 1, 0), time, &twice(130));
     let exceeded = healthy().deadline(50).reason("Failed", "DeadlineExceeded");
-    mended(&exceeded, time, &twice(100));
+    repaired(&exceeded, time, &twice(100));
     // The app ended too late for usher to complete the pod.
-    mended(&exceeded.ended("app", 60, 12, 0), time, &twice(100));
+    repaired(&exceeded.ended("app", 60, 12, 0), time, &twice(100));
 }
 
 /// A pod near its deadline, whose app ended. It has a sidecar and a container that ends by itself.

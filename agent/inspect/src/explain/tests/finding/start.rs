@@ -135,7 +135,7 @@ fn istios_hold_that_is_lost() {
         finding
             .evidence
             .iter()
-            .any(|one| one.says.contains("exit code 1")),
+            .any(|one| one.message.contains("exit code 1")),
         "{finding:?}"
     );
     // The mesh's own setting, as the injector records it.

@@ -95,7 +95,7 @@ fn limited_agent_is_corrected_instead_of_annotated() {
         let finding = &explanation.findings[0];
         assert_eq!(finding.id, Id::SidecarStays);
         let mode = finding.evidence.last().unwrap();
-        assert_eq!(mode.says, format!("quit: observe ({source})"));
+        assert_eq!(mode.message, format!("quit: observe ({source})"));
         let remedy = format!("Correct why usher only observes on this node: {cause}.");
         assert_eq!(finding.remedy, remedy);
         assert!(finding.how.contains(how), "{finding:?}");
