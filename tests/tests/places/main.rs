@@ -16,8 +16,12 @@ mod sandbox;
 mod shared_pids;
 mod users;
 
+use std::path::PathBuf;
+
+use serde_json::Value;
 use usher_tests::privilege;
-use usher_tests::synthetic::{Agent, Node, Pod, PodSpec};
+use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, usher};
+use usher_tests::wait::{found_within, patience};
 
 const SIDECAR: &str = "istio-proxy";
 
@@ -29,6 +33,26 @@ fn enforcing() -> Option<Node> {
 fn enforced(node: Node) -> Node {
     node.annotate(&[("usher.dev/mode", "enforce")]);
     node
+}
+
+/// The cgroup of a container.
+fn cgroup(pod: &Pod, container: &str) -> PathBuf {
+    let id = pod.id(container);
+    let directories = std::fs::read_dir(pod.cgroup()).unwrap();
+    let mut paths = directories.map(|entry| entry.unwrap().path());
+    let cgroup = paths.find(|path| path.to_string_lossy().contains(&id));
+    cgroup.unwrap()
+}
+
+/// The agent follows app and sidecar of the only pod.
+fn both_are_followed(node: &Node) {
+    found_within(patience(), "both containers", || {
+        let pods = usher::on(node, &["pods", "-o", "json"]).stdout;
+        let pods: Value = serde_json::from_str(&pods).unwrap();
+        let containers = pods["items"][0]["containers"].as_array()?;
+        let running = containers.iter().filter(|one| one["state"] == "running");
+        (running.filter(|one| one["name"].is_string()).count() == 2).then_some(())
+    });
 }
 
 /// Ends the app, and expects one request to the sidecar, by POST to the

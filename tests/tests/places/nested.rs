@@ -2,13 +2,9 @@
 
 use std::fs;
 
-use serde_json::Value;
-use usher_tests::{
-    synthetic::{Agent, ContainerSpec, PodSpec, usher, wire::Manner},
-    wait::{found_within, patience},
-};
+use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec, wire::Manner};
 
-use crate::{SIDECAR, enforcing, finish_and_quit};
+use crate::{SIDECAR, both_are_followed, cgroup, enforcing, finish_and_quit};
 
 /// An agent that starts later finds them.
 #[test]
@@ -20,11 +16,7 @@ fn processes_moved_before_the_agent_starts() {
             .with(ContainerSpec::istio(Manner::Quit)),
     );
     for container in ["app", SIDECAR] {
-        let id = pod.id(container);
-        let directories = fs::read_dir(pod.cgroup()).unwrap();
-        let mut paths = directories.map(|entry| entry.unwrap().path());
-        let cgroup = paths.find(|path| path.to_string_lossy().contains(&id));
-        let cgroup = cgroup.unwrap();
+        let cgroup = cgroup(&pod, container);
         let nested = cgroup.join("init.scope");
         fs::create_dir(&nested).unwrap();
         let pids = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap();
@@ -33,12 +25,6 @@ fn processes_moved_before_the_agent_starts() {
         }
     }
     let agent = Agent::start(&node);
-    found_within(patience(), "both containers", || {
-        let pods = usher::on(&node, &["pods", "-o", "json"]).stdout;
-        let pods: Value = serde_json::from_str(&pods).unwrap();
-        let containers = pods["items"][0]["containers"].as_array()?;
-        let running = containers.iter().filter(|one| one["state"] == "running");
-        (running.filter(|one| one["name"].is_string()).count() == 2).then_some(())
-    });
+    both_are_followed(&node);
     finish_and_quit(&agent, &pod);
 }

@@ -3,11 +3,17 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use usher_tests::synthetic::catalog::{istio, logs};
-use usher_tests::synthetic::wire::{Child, Pace, Program};
-use usher_tests::synthetic::{Agent, ContainerSpec, PodSpec};
+use usher_tests::synthetic::clock::eventually;
+use usher_tests::synthetic::wire::{Child, Manner, Mischief, Pace, Program};
+use usher_tests::synthetic::{Agent, ContainerSpec, Pod, PodSpec};
 
-use crate::{SIDECAR, enforcing, finish_and_quit, terms};
+use crate::{
+    SIDECAR, all_is_dealt_with, both_are_followed, cgroup, enforcing, finish_and_quit,
+    is_untouched, terms,
+};
 
 /// Measured: a SIGTERM within a millisecond of the quit left Envoy running
 /// 50 ms later in 2 of 35 runs. The value here is larger, to make the case visible.
@@ -76,6 +82,33 @@ fn is_signalled(spec: PodSpec) {
     assert!(pod.end_so_far("").is_none(), "the sandbox lives");
 }
 
+/// An agent that starts later follows the app, and not the process that the app started in a
+/// nested pid namespace, although that one has pid 1.
+fn outlives_a_nested_namespace(spec: PodSpec) {
+    let Some(node) = enforcing() else { return };
+    let mut app = ContainerSpec::app("app");
+    app.program = Program::Mischief(Mischief::default().nesting_pids());
+    let spec = spec.with(app).with(ContainerSpec::istio(Manner::Quit));
+    let pod = node.run(&spec);
+    pod.wait_line("app", "done");
+    eventually("the nested process", || nested(&pod).len() == 1);
+    let agent = Agent::start(&node);
+    both_are_followed(&node);
+    kill(nested(&pod)[0], Signal::SIGKILL).unwrap();
+    eventually("its end", || nested(&pod).is_empty());
+    all_is_dealt_with(&agent, &node);
+    assert!(is_untouched(&pod));
+    finish_and_quit(&agent, &pod);
+}
+
+/// The processes of the app beside its init process.
+fn nested(pod: &Pod) -> Vec<Pid> {
+    let text = std::fs::read_to_string(cgroup(pod, "app").join("cgroup.procs")).unwrap();
+    let pids = text.lines().map(|line| line.parse().unwrap());
+    let others = pids.filter(|pid| *pid != pod.pid("app"));
+    others.map(Pid::from_raw).collect()
+}
+
 fn signals_of_the_child(lines: &[String]) -> usize {
     let signals = lines.iter();
     signals
@@ -101,4 +134,14 @@ fn signal_with_shared_pids() {
 #[test]
 fn signal_with_host_pids() {
     is_signalled(hosts("signalled"));
+}
+
+#[test]
+fn nested_namespace_with_shared_pids() {
+    outlives_a_nested_namespace(shared("nesting"));
+}
+
+#[test]
+fn nested_namespace_with_host_pids() {
+    outlives_a_nested_namespace(hosts("nesting"));
 }

@@ -12,37 +12,35 @@ pub struct Candidate {
     pub start_ticks: u64,
 }
 
-/// The init process among the processes of a container's cgroup.
-///
-/// The init process has pid 1 in its own pid namespace. Where the pod shares a pid namespace
-/// (`shareProcessNamespace`, `hostPID`), no process has, and the oldest process is selected; exec'd probes and hooks
-/// are younger. That selection is correct only after the runtime's own short-lived stages have ended, which the
-/// caller must check: see [`Choice::certain`].
-pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
-    let first = candidates
-        .iter()
-        .filter(|process| process.nspid.len() > 1 && process.nspid.last() == Some(&1))
-        .min_by_key(|process| (process.start_ticks, process.pid));
-    if let Some(process) = first {
-        return Some(Choice {
-            pid: process.pid,
-            certain: true,
-        });
+impl Candidate {
+    /// Whether it has pid 1 in a pid namespace other than the host's.
+    pub fn is_pid_one(&self) -> bool {
+        self.nspid.len() > 1 && self.nspid.last() == Some(&1)
     }
-    candidates
+}
+
+/// The init process among the processes of a container's cgroup: the oldest one. Exec'd probes and hooks are younger,
+/// and so is pid 1 of a pid namespace that the container itself created.
+///
+/// That selection is correct only after the runtime's own short-lived stages have ended. If the oldest process is pid 1
+/// of a pid namespace, they have. Where the pod shares a pid namespace (`shareProcessNamespace`, `hostPID`), the caller
+/// must check that: see [`Choice::certain`].
+pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
+    // Processes may have the same tick, and pids may be reused. A nested namespace has longer lists than its creator's.
+    let oldest = candidates
         .iter()
-        .min_by_key(|process| (process.start_ticks, process.pid))
-        .map(|process| Choice {
-            pid: process.pid,
-            certain: false,
-        })
+        .min_by_key(|process| (process.start_ticks, process.nspid.len(), process.pid))?;
+    Some(Choice {
+        pid: oldest.pid,
+        certain: oldest.is_pid_one(),
+    })
 }
 
 /// The selected process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     pub pid: Pid,
-    /// True for pid 1 of a pid namespace.
+    /// True for pid 1 of a pid namespace. Otherwise it may be a stage of the runtime.
     pub certain: bool,
 }
 
@@ -59,17 +57,36 @@ mod tests {
     }
 
     #[test]
-    fn pid_one_wins_over_age() {
-        let processes = [
+    fn oldest_pid_one_is_certain() {
+        let [stage, init, probe] = [
             candidate(40, &[40, 7], 1),
             candidate(50, &[50, 1], 9),
             candidate(60, &[60, 12], 10),
         ];
-        let expected = Choice {
-            pid: Pid(50),
-            certain: true,
+        let choice = |pid, certain| {
+            let pid = Pid(pid);
+            Some(Choice { pid, certain })
         };
-        assert_eq!(init_process(&processes), Some(expected));
+        // While a stage of the runtime lives, the caller has to try again.
+        let all = [stage, init, probe];
+        assert_eq!(init_process(&all), choice(40, false));
+        assert_eq!(init_process(&all[1..]), choice(50, true));
+    }
+
+    /// The process with pid 1 is in a pid namespace that the container created, as browsers and sandboxes do.
+    #[test]
+    fn nested_pid_one_is_not_the_init_process() {
+        let expected = Some(Choice {
+            pid: Pid(60),
+            certain: false,
+        });
+        let shared = [candidate(60, &[60, 11], 1), candidate(90, &[90, 20, 1], 9)];
+        assert_eq!(init_process(&shared), expected);
+        let of_host = [candidate(60, &[60], 1), candidate(90, &[90, 1], 9)];
+        assert_eq!(init_process(&of_host), expected);
+        // Within a tick, and with a pid that was used before.
+        let at_once = [candidate(12, &[12, 20, 1], 1), candidate(60, &[60, 11], 1)];
+        assert_eq!(init_process(&at_once), expected);
     }
 
     #[test]

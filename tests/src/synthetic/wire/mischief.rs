@@ -9,6 +9,8 @@ pub struct Mischief {
     pub mounts: Vec<MountTrick>,
     /// The name of its process; empty leaves it unchanged.
     pub name: Vec<u8>,
+    /// It starts a process that is pid 1 of a nested pid namespace, and never exits.
+    pub nests_pids: bool,
     /// The number of processes that it starts when it exits; they never exit.
     pub bomb: u32,
 }
@@ -34,6 +36,13 @@ impl Mischief {
     #[must_use]
     pub fn mounting(mut self, trick: MountTrick) -> Self {
         self.mounts.push(trick);
+        self
+    }
+
+    /// Starts pid 1 of a nested pid namespace, as browsers and sandboxes do.
+    #[must_use]
+    pub const fn nesting_pids(mut self) -> Self {
+        self.nests_pids = true;
         self
     }
 

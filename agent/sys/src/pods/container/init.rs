@@ -16,9 +16,9 @@ const START: Duration = Duration::from_secs(30);
 /// How long it may contain only the runtime's processes: longer than the kubelet's timeout of two minutes
 /// ([runtimeRequestTimeout](https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/)).
 const STAGES: Duration = Duration::from_secs(180);
-/// How long a process must have been the oldest one to count as the init process. Applies if no process is pid 1 of a
-/// pid namespace and the mounts do not identify one, as in a sandbox whose pod shares its pid namespace. The runtime's
-/// own stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
+/// How long a process must have been the oldest one to count as the init process. Applies if it is not pid 1 of a pid
+/// namespace and its mounts do not identify it, as in a sandbox whose pod shares its pid namespace. The runtime's own
+/// stages end after 1 to 3 ms on an idle node, and after seconds on a busy one, so the process must have left the
 /// node's root as well.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long processes are read at once, and the pause afterwards. A container may have tens of thousands, and the kernel

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
 use usher_tests::synthetic::program;
 use usher_tests::synthetic::wire::{End, Mischief, MountTrick};
 
@@ -72,6 +73,11 @@ fn prepare(mischief: &Mischief) -> Result<(), String> {
     }
     for trick in &mischief.mounts {
         play(trick)?;
+    }
+    if mischief.nests_pids {
+        unshare(CloneFlags::CLONE_NEWPID)
+            .map_err(|error| format!("unshare(CLONE_NEWPID): {error}"))?;
+        split(1);
     }
     Ok(())
 }

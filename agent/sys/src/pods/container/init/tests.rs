@@ -1,5 +1,6 @@
 use std::{fs, path::Path, process};
 
+use tempfile::TempDir;
 use tokio::time::Instant;
 use usher_core::base::id::{ContainerId, ContainerKey, PodUid};
 
@@ -28,6 +29,53 @@ async fn search_time(processes: &str) -> Duration {
     let found = container.init_process().await;
     assert!(matches!(found, Err(Error::NoProcess(_))), "{found:?}");
     begin.elapsed()
+}
+
+/// A procfs with copies of this process that have these pids, outermost first, and starts.
+fn procfs(processes: &[(&[i32], u64)]) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let [status, stat] = ["status", "stat"]
+        .map(|file| fs::read_to_string(Path::new("/proc/self").join(file)).unwrap());
+    let (name, fields) = stat.rsplit_once(") ").unwrap();
+    for (nspid, start_ticks) in processes {
+        let folder = root.path().join(nspid[0].to_string());
+        fs::create_dir(&folder).unwrap();
+        let nspid: Vec<_> = nspid.iter().map(i32::to_string).collect();
+        let nspid = format!("NSpid:\t{}", nspid.join("\t"));
+        let status: Vec<_> = { status.lines() }
+            .map(|line| match line.starts_with("NSpid:") {
+                true => nspid.as_str(),
+                false => line,
+            })
+            .collect();
+        fs::write(folder.join("status"), status.join("\n")).unwrap();
+        // Field 22; the state is field 3.
+        let start_ticks = start_ticks.to_string();
+        let mut fields: Vec<_> = fields.split(' ').collect();
+        fields[19] = &start_ticks;
+        let stat = format!("{name}) {}", fields.join(" "));
+        fs::write(folder.join("stat"), stat).unwrap();
+    }
+    root
+}
+
+/// The runtime's stage has no mounts of the image, so the search goes on until the stage has ended.
+#[tokio::test(start_paused = true)]
+async fn search_outlasts_a_stage_beside_pid_one() {
+    let own = process::id() as i32;
+    let proc = procfs(&[(&[1, 7], 1), (&[own, 1], 9)]);
+    let cgroup = tempfile::tempdir().unwrap();
+    let search = async |processes: &str| {
+        let container = Container {
+            proc: ProcRoot::new(proc.path()),
+            ..container(cgroup.path(), processes)
+        };
+        container.init_process().await
+    };
+    let found = search(&format!("1\n{own}\n")).await;
+    assert!(matches!(found, Err(Error::NoProcess(_))), "{found:?}");
+    let found = search(&own.to_string()).await.unwrap();
+    assert_eq!(found.map(|pidfd| pidfd.pid()), Some(Pid(own)));
 }
 
 #[tokio::test(start_paused = true)]
