@@ -69,7 +69,7 @@ impl Tree {
     /// and containers. Errors below the root are returned with the result, and the rest of the tree is watched anyway.
     ///
     /// # Errors
-    /// If the root itself cannot be watched.
+    /// If no inotify instance is free, or the root itself can be neither watched nor listed.
     pub fn open(root: &Path) -> Result<(Self, Vec<Change>, Vec<Error>), Error> {
         let watches = Watches::open().map_err(Error::Init)?;
         let mut tree = Self {
@@ -83,8 +83,10 @@ impl Tree {
         };
         let mut update = Update::default();
         tree.enter(&Level::Root, root, &mut update);
+        let of_root =
+            |error: &mut Error| matches!(error, Error::List { path, .. } if *path == root);
         if tree.watched.is_empty()
-            && let Some(error) = update.errors.pop()
+            && let Some(error) = update.errors.pop_if(of_root)
         {
             return Err(error);
         }

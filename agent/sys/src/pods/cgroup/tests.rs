@@ -123,8 +123,12 @@ fn tree_is_listed_again_without_watches() {
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        let test = async { tokio::time::timeout(PATIENCE, few_watches()).await };
-        return runtime.block_on(test).unwrap();
+        let tests = async {
+            no_watches().await;
+            few_watches().await;
+        };
+        let tests = async { tokio::time::timeout(PATIENCE, tests).await };
+        return runtime.block_on(tests).unwrap();
     }
     let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user"])
@@ -142,6 +146,28 @@ fn tree_is_listed_again_without_watches() {
         "{stdout}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// An agent that starts without any watch finds everything all the same.
+async fn no_watches() {
+    let scratch = Scratch::new("none");
+    let pod = format!("kubepods/besteffort/pod{UID}");
+    scratch.make(&pod);
+    fs::write(WATCHES, "0").unwrap();
+    let (mut tree, changes, errors) = Tree::open(&scratch.0).unwrap();
+    assert_eq!(text(&changes), ["+pod"]);
+    // For the root, kubepods, the class and the pod.
+    let is_watch = |error: &Error| matches!(error, Error::Watch { .. });
+    assert!(errors.len() == 4 && errors.iter().all(is_watch));
+    assert!(tree.is_whole());
+    scratch.make(&format!("{pod}/{}", id("aa")));
+    let (changes, errors) = tree.changed().await.unwrap();
+    assert_eq!((text(&changes), errors.len()), (vec!["+aa".to_owned()], 0));
+    fs::write(WATCHES, "64").unwrap();
+    scratch.make(&format!("{pod}/{}", id("bb")));
+    let (changes, errors) = tree.changed().await.unwrap();
+    assert_eq!((text(&changes), errors.len()), (vec!["+bb".to_owned()], 0));
+    assert!(tree.relist_at.is_none());
 }
 
 async fn few_watches() {
@@ -193,6 +219,7 @@ async fn unreadable_directory_is_not_removed() {
     // A link to itself cannot be listed, like a directory when no descriptors are left.
     fs::rename(&root, &away).unwrap();
     std::os::unix::fs::symlink(&root, &root).unwrap();
+    assert!(matches!(Tree::open(&root), Err(Error::List { .. })));
     let mut update = Update::default();
     tree.list_all(&mut update);
     assert_eq!(text(&update.changes), Vec::<String>::new());
