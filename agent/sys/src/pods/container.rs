@@ -292,9 +292,4 @@ impl Container {
         }
         None
     }
-
-    /// The processes of the container; None if its cgroup has been removed.
-    fn processes(&self) -> Result<Option<Vec<Pid>>, Error> {
-        member::processes(&self.cgroup)
-    }
 }

@@ -1,6 +1,9 @@
 //! Finds the init process of a container. A new cgroup contains the runtime's own processes first.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use tokio::time::sleep;
 use usher_core::{
@@ -8,7 +11,13 @@ use usher_core::{
     node::init_process::{self, Candidate},
 };
 
-use super::{Container, Error, error::unreadable, member, mounts::Mounts, pace::Looks};
+use super::{
+    Container, Error,
+    error::unreadable,
+    member::{self, Levels},
+    mounts::Mounts,
+    pace::Looks,
+};
 use crate::pods::{pidfd::Pidfd, reads::Length};
 
 /// How long a container's cgroup may be empty.
@@ -59,36 +68,37 @@ impl Container {
         Err(Error::NoProcess(self.key.id.clone()))
     }
 
-    /// The processes of the container; None if its cgroup has been removed.
+    /// The processes of the container that [`Search`] finds; None if its cgroup has been removed.
     async fn candidates(&self) -> Result<Option<Vec<Candidate>>, Error> {
         let first = self.read(Length::Short, |container| {
-            let pids = container.processes()?;
-            pids.map(|pids| container.turn(pids)).transpose()
+            let search = Search::begin(&container.cgroup)?;
+            search.map(|search| container.turn(search)).transpose()
         });
-        let Some((mut candidates, mut rest)) = first.await?? else {
+        let Some(mut search) = first.await?? else {
             return Ok(None);
         };
-        while !rest.is_empty() {
+        while !search.is_over {
             sleep(TURN).await;
-            let more = self.read(Length::Long, move |container| container.turn(rest));
-            let (found, left) = more.await??;
-            candidates.extend(found);
-            rest = left;
+            let next = self.read(Length::Long, move |container| container.turn(search));
+            search = next.await??;
         }
-        Ok(Some(candidates))
+        Ok(Some(search.found))
     }
 
-    /// Reads these processes for one turn. Returns those that are left.
-    fn turn(&self, mut pids: Vec<Pid>) -> Result<(Vec<Candidate>, Vec<Pid>), Error> {
+    /// Reads processes for one turn.
+    fn turn(&self, mut search: Search) -> Result<Search, Error> {
         let begun = Instant::now();
-        let mut candidates = Vec::with_capacity(pids.len());
-        while begun.elapsed() < TURN
-            && let Some(pid) = pids.pop()
-        {
+        while begun.elapsed() < TURN {
+            let Some(pid) = search.next() else {
+                search.is_over = true;
+                break;
+            };
             let candidate = self.proc.candidate(pid);
-            candidates.extend(candidate.map_err(unreadable(&self.key.id))?);
+            search
+                .found
+                .extend(candidate.map_err(unreadable(&self.key.id))?);
         }
-        Ok((candidates, pids))
+        Ok(search)
     }
 
     /// Opens a process; None if it is no longer in the container.
@@ -101,7 +111,7 @@ impl Container {
         let ours = ours.map_err(unreadable(&self.key.id))?;
         // If the agent has its own cgroup namespace, the cgroup paths of its own pod are relative to it. `cgroup.procs`
         // is not affected, but lacks a process that has just exited.
-        let ours = ours || self.processes()?.is_some_and(|pids| pids.contains(&pid));
+        let ours = ours || member::processes(&self.cgroup)?.is_some_and(|pids| pids.contains(&pid));
         Ok(ours.then_some(pidfd))
     }
 
@@ -118,6 +128,41 @@ impl Container {
                 || oldest >= SETTLED && container.is_complete(pid, mounts)
         });
         Ok(judged.await? == Some(true))
+    }
+}
+
+/// A search for the processes that may be the init process: those of the container's cgroup and, as long as none of
+/// them is pid 1 of a pid namespace, those of the next level of cgroups below it. A container may have moved its init
+/// process there, while an exec'd probe is in its own cgroup.
+#[derive(Debug)]
+struct Search {
+    levels: Levels,
+    /// The processes to read.
+    rest: Vec<Pid>,
+    found: Vec<Candidate>,
+    is_over: bool,
+}
+
+impl Search {
+    fn begin(cgroup: &Path) -> Result<Option<Self>, Error> {
+        let levels = Levels::open(cgroup)?;
+        Ok(levels.map(|(rest, levels)| Self {
+            levels,
+            rest,
+            found: Vec::new(),
+            is_over: false,
+        }))
+    }
+
+    /// The next process to read.
+    fn next(&mut self) -> Option<Pid> {
+        while self.rest.is_empty() {
+            if self.found.iter().any(Candidate::is_pid_one) {
+                return None;
+            }
+            self.rest = self.levels.next()?;
+        }
+        self.rest.pop()
     }
 }
 

@@ -54,33 +54,53 @@ pub(super) fn open(pid: Pid, container: &ContainerId) -> Result<Option<Pidfd>, E
     }
 }
 
-/// The processes of a container's cgroup, or of the nearest nested ones with processes; None if it has been removed.
+/// The processes of a container; None if its cgroup has been removed.
+pub(super) fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
+    let levels = Levels::open(cgroup)?;
+    Ok(levels.map(|(own, nested)| own.into_iter().chain(nested.flatten()).collect()))
+}
+
+/// The processes of the cgroups below a container's own, level by level.
 ///
 /// With the systemd driver, crun puts the processes into the subgroup `container`
 /// ([crun(1)](https://github.com/containers/crun/blob/main/crun.1.md), `run.oci.systemd.subgroup`). systemd moves
 /// itself to `init.scope`, and other init processes to a cgroup of another name, because cgroup v2 allows no processes
 /// in a cgroup that delegates controllers.
-pub(super) fn processes(cgroup: &Path) -> Result<Option<Vec<Pid>>, Error> {
-    let Some(mut found) = processes_of(cgroup)? else {
-        return Ok(None);
-    };
-    let mut level = vec![cgroup.to_owned()];
-    let mut room = MOST;
-    for _depth in 0..DEEPEST {
-        if !found.is_empty() {
-            break;
-        }
-        level = level
-            .iter()
-            .flat_map(|cgroup| nested(cgroup))
-            .take(room)
-            .collect();
-        room -= level.len();
-        // An unreadable one has been removed, or is threaded.
-        let lists = level.iter().filter_map(|cgroup| processes_of(cgroup).ok()?);
-        found = lists.flatten().collect();
+#[derive(Debug)]
+pub(super) struct Levels {
+    /// The cgroups of the last level.
+    level: Vec<PathBuf>,
+    depth: usize,
+    room: usize,
+}
+
+impl Levels {
+    /// Also returns the processes of the container's own cgroup; None if it has been removed.
+    pub(super) fn open(cgroup: &Path) -> Result<Option<(Vec<Pid>, Self)>, Error> {
+        let levels = Self {
+            level: vec![cgroup.to_owned()],
+            depth: 0,
+            room: MOST,
+        };
+        Ok(processes_of(cgroup)?.map(|own| (own, levels)))
     }
-    Ok(Some(found))
+}
+
+impl Iterator for Levels {
+    type Item = Vec<Pid>;
+
+    fn next(&mut self) -> Option<Vec<Pid>> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let nested = self.level.iter().flat_map(|cgroup| nested(cgroup));
+        self.level = nested.take(self.room).collect();
+        self.room -= self.level.len();
+        // An unreadable one has been removed, or is threaded.
+        let lists = { self.level.iter() }.filter_map(|cgroup| processes_of(cgroup).ok()?);
+        (!self.level.is_empty()).then(|| lists.flatten().collect())
+    }
 }
 
 fn nested(cgroup: &Path) -> impl Iterator<Item = PathBuf> {
@@ -108,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_nested_cgroups_are_searched() {
+    fn nested_cgroups_are_listed_by_level() {
         let top = tempfile::tempdir().unwrap();
         let write = |cgroup: &str, processes: &str| {
             let path = top.path().join(cgroup);
@@ -116,22 +136,29 @@ mod tests {
             fs::write(path.join("cgroup.procs"), processes).unwrap();
         };
         let found = || {
-            let mut pids = processes(top.path()).unwrap().unwrap();
-            pids.sort_by_key(|pid| pid.0);
-            pids.iter().map(|pid| pid.0).collect::<Vec<_>>()
+            let (own, nested) = Levels::open(top.path()).unwrap().unwrap();
+            let mut levels: Vec<_> = std::iter::once(own).chain(nested).collect();
+            for level in &mut levels {
+                level.sort();
+            }
+            levels
         };
+        let pids = |pids: &[i32]| pids.iter().copied().map(Pid).collect::<Vec<_>>();
+        assert!(Levels::open(top.path()).unwrap().is_none());
         assert_eq!(processes(top.path()).unwrap(), None);
         write("", "");
-        assert!(found().is_empty());
-        write("system.slice/app.service", "30\n31\n");
-        write("system.slice", "");
-        assert_eq!(found(), [30, 31]);
-        write("init.scope", "20\n");
-        assert_eq!(found(), [20]);
-        write("container", "21\n");
-        assert_eq!(found(), [20, 21]);
+        assert_eq!(found(), [pids(&[])]);
         write("", "10\n");
-        assert_eq!(found(), [10]);
+        write("init.scope", "20\n");
+        write("container", "21\n");
+        write("system.slice", "");
+        write("system.slice/app.service", "30\n31\n");
+        write("system.slice/app.service/deep/deeper", "50\n");
+        let levels = [pids(&[10]), pids(&[20, 21]), pids(&[30, 31]), pids(&[])];
+        assert_eq!(found(), levels);
+        let mut all = processes(top.path()).unwrap().unwrap();
+        all.sort();
+        assert_eq!(all, pids(&[10, 20, 21, 30, 31]));
     }
 
     #[test]

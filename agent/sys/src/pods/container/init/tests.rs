@@ -78,6 +78,28 @@ async fn search_outlasts_a_stage_beside_pid_one() {
     assert_eq!(found.map(|pidfd| pidfd.pid()), Some(Pid(own)));
 }
 
+/// A probe in the container's own cgroup does not hide the processes that the container moved to one below it.
+#[tokio::test]
+async fn nested_cgroups_are_searched_until_a_pid_one() {
+    let proc = procfs(&[(&[50, 1], 1), (&[60, 11], 1), (&[80, 30], 9)]);
+    let cgroup = tempfile::tempdir().unwrap();
+    let nested = cgroup.path().join("app");
+    fs::create_dir(&nested).unwrap();
+    fs::write(nested.join("cgroup.procs"), "60\n").unwrap();
+    let pids = async |processes: &str| {
+        let container = Container {
+            proc: ProcRoot::new(proc.path()),
+            ..container(cgroup.path(), processes)
+        };
+        let found = container.candidates().await.unwrap().unwrap();
+        let mut pids: Vec<_> = found.iter().map(|candidate| candidate.pid.0).collect();
+        pids.sort_unstable();
+        pids
+    };
+    assert_eq!(pids("80\n").await, [60, 80]);
+    assert_eq!(pids("50\n80\n").await, [50, 80]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn search_in_an_empty_cgroup_ends() {
     let passed = search_time("").await;
