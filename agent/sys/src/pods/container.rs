@@ -33,7 +33,10 @@ pub use self::{
     look::{Look, look},
     member::named_process,
 };
-use self::{mounts::Mounts, pace::Looks};
+use self::{
+    mounts::Mounts,
+    pace::{Looks, execution_pauses},
+};
 use crate::{
     net::netns::{self, Netns},
     pods::{
@@ -47,11 +50,6 @@ use crate::{
 const NAMING: Duration = Duration::from_secs(2);
 /// Polling intervals for a late name.
 const LATE_MS: [u64; 10] = [5, 5, 10, 10, 20, 50, 100, 200, 500, 1000];
-/// Polling intervals until the init process has executed the image's program, for as long as a start may be held. Later
-/// the exit status must suffice.
-const EXEC_MS: [u64; 15] = [
-    10, 10, 30, 100, 300, 500, 500, 1000, 1000, 1000, 3000, 10_000, 30_000, 100_000, 500_000,
-];
 /// Time limit for the parent to reap its child. Without a reap the exit status is unknown.
 const REAP: Duration = Duration::from_secs(5);
 
@@ -213,11 +211,11 @@ impl Container {
             });
             matches!(read.await, Ok(Ok(Some(true))))
         };
-        for ms in EXEC_MS {
+        for pause in execution_pauses() {
             if executed().await {
                 return true;
             }
-            sleep(Duration::from_millis(ms)).await;
+            sleep(pause).await;
         }
         executed().await
     }
