@@ -12,6 +12,11 @@
 //!
 //! A missing DaemonSet (404) may be one with another name: Kustomize's `namePrefix` changes the name of the object, but
 //! not the agent's flag. So it counts only if the agent has read the DaemonSet before.
+//!
+//! A deletion of the Namespace deletes the pods first, and the DaemonSet after them
+//! ([KEP-5080](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion),
+//! Kubernetes 1.33). So where the DaemonSet exists, the Namespace must exist undeleted as well. A failed request for the
+//! Namespace is no evidence.
 
 use std::{
     sync::{
@@ -21,7 +26,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Namespace, Node},
+};
 use kube::{Api, Client};
 use usher_client::{error_chain::chain, jitter};
 
@@ -72,7 +80,7 @@ impl Error {
     }
 }
 
-/// What the API server reports about the DaemonSet.
+/// What the API server reports about the DaemonSet and its Namespace.
 enum Finding {
     Exists,
     Deleted,
@@ -121,6 +129,7 @@ impl OwnDaemonSet {
             Ok(daemonset) if daemonset.metadata.deletion_timestamp.is_some() => {
                 return Finding::Deleted;
             }
+            Ok(_) if self.is_namespace_deleted().await => return Finding::Deleted,
             Ok(_) => return Finding::Exists,
             Err(error) => error,
         };
@@ -144,6 +153,12 @@ impl OwnDaemonSet {
         let daemonset = bounded(daemonsets.get(&self.name)).await?;
         self.was_read.store(true, Ordering::Release);
         Ok(daemonset)
+    }
+
+    async fn is_namespace_deleted(&self) -> bool {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let found = bounded(namespaces.get_metadata(&self.namespace)).await;
+        found.is_ok_and(|namespace| namespace.metadata.deletion_timestamp.is_some())
     }
 
     async fn is_node_rejected(&self) -> bool {

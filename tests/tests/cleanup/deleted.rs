@@ -43,9 +43,10 @@ fn nothing_is_left_after_the_deletion() {
     if !entered("deleted::nothing_is_left_after_the_deletion") {
         return;
     }
-    let deletions: [(&str, Change<'_>); 4] = [
+    let deletions: [(&str, Change<'_>); 5] = [
         ("background", &|server| server.set_daemonset(Deleted)),
         ("foreground", &|server| server.set_daemonset(Terminates)),
+        ("Namespace", &|server| server.terminate_namespace("usher")),
         ("ServiceAccount first", &|server| server.invalidate_token()),
         ("roles first", &|server| {
             server.forbid("get daemonsets");

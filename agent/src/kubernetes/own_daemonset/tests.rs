@@ -11,22 +11,27 @@ use crate::serve::connection::{self, Clients};
 /// A 404 of a proxy, or of a server that does not serve DaemonSets yet.
 const FOREIGN_404: u16 = 1404;
 
+/// An object that is being deleted.
+const TERMINATING_200: u16 = 1200;
+
 /// A client whose requests receive these status codes, one after the other.
 async fn client(codes: &[u16]) -> Client {
     let codes = Arc::new(Mutex::new(VecDeque::from(codes.to_vec())));
     let respond = move || {
         let code = codes.lock().unwrap().pop_front();
         let code = code.expect("no further request");
+        let status = code % 1000;
         let object = match code {
-            200 => json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {}}),
+            200 => json!({"metadata": {}}),
+            TERMINATING_200 => json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
             404 => json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
                 "reason": "NotFound", "details": {"name": "usher"},
             }),
-            _ => json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code}),
+            _ => json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": status}),
         };
-        let code = StatusCode::from_u16(code % 1000).unwrap();
-        std::future::ready((code, Json(object)).into_response())
+        let status = StatusCode::from_u16(status).unwrap();
+        std::future::ready((status, Json(object)).into_response())
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -69,20 +74,34 @@ async fn missing_daemonset_counts_only_after_it_was_read() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn rejections_count_only_twice_and_after_an_intact_watch() {
-    let cases: [(&[u16], bool, bool); 10] = [
-        (&[200], true, false),
+    let cases: [(&[u16], bool, bool); 9] = [
         (&[404], false, true),
         (&[FOREIGN_404], true, false),
         // The requests are for the DaemonSet and the Node.
         (&[403, 403, 403, 403], true, true),
         (&[403, 403, 401], true, true),
         (&[401, 401], true, true),
-        (&[403, 403, 200], true, false),
-        (&[401, 200], true, false),
+        (&[403, 403, 200, 200], true, false),
+        (&[401, 200, 200], true, false),
         (&[403, 200], true, false),
         (&[403, 403], false, false),
     ];
     let found = cases.map(|(codes, is_watched, _)| is_deleted(codes, is_watched));
     let found = futures::future::join_all(found).await;
     assert_eq!(found, cases.map(|(.., expected)| expected));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn existing_daemonset_counts_as_deleted_with_its_namespace() {
+    let cases: [(&[u16], bool); 5] = [
+        (&[TERMINATING_200], true),
+        // The requests are for the DaemonSet and the Namespace.
+        (&[200, 200], false),
+        (&[200, TERMINATING_200], true),
+        (&[200, 403], false),
+        (&[200, 500], false),
+    ];
+    let found = cases.map(|(codes, _)| is_deleted(codes, true));
+    let found = futures::future::join_all(found).await;
+    assert_eq!(found, cases.map(|(_, expected)| expected));
 }

@@ -257,6 +257,12 @@ impl ApiServer {
             .change(|situation| situation.objects.set_daemonset(daemonset));
     }
 
+    /// Begins to delete a namespace: its objects still exist.
+    pub fn terminate_namespace(&self, name: &str) {
+        self.shared
+            .change(|situation| situation.objects.terminate_namespace(name));
+    }
+
     /// Deletes a namespace: objects can no longer be created in it.
     pub fn delete_namespace(&self, name: &str) {
         self.shared

@@ -13,6 +13,8 @@ pub(super) struct Objects {
     version: u64,
     events: BTreeMap<(String, String), Value>,
     gone: BTreeSet<String>,
+    /// Namespaces that are being deleted.
+    terminating: BTreeSet<String>,
     namespaces: BTreeMap<String, Value>,
     daemonset: DaemonSet,
 }
@@ -32,6 +34,7 @@ impl Objects {
             version: 1,
             events: BTreeMap::new(),
             gone: BTreeSet::new(),
+            terminating: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             daemonset: DaemonSet::Deleted,
         }
@@ -75,10 +78,13 @@ impl Objects {
         if self.gone.contains(name) {
             return failure_about("namespaces", name, 404, "NotFound");
         }
-        let namespace = json!({
+        let mut namespace = json!({
             "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
             "metadata": {"name": name, "annotations": self.namespaces.get(name)},
         });
+        if self.terminating.contains(name) {
+            namespace["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
         (200, namespace)
     }
 
@@ -89,7 +95,7 @@ impl Objects {
     pub(super) fn daemonset(&self, namespace: &str, name: &str) -> Answer {
         let mut metadata = json!({"name": name, "namespace": namespace});
         match self.daemonset {
-            DaemonSet::Deleted => return failure(404, "NotFound"),
+            DaemonSet::Deleted => return failure_about("daemonsets", name, 404, "NotFound"),
             DaemonSet::Terminates => {
                 metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
                 metadata["finalizers"] = json!(["foregroundDeletion"]);
@@ -98,6 +104,10 @@ impl Objects {
         }
         let found = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata});
         (200, found)
+    }
+
+    pub(super) fn terminate_namespace(&mut self, name: &str) {
+        self.terminating.insert(name.to_owned());
     }
 
     pub(super) fn delete_namespace(&mut self, name: &str) {
