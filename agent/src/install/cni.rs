@@ -27,7 +27,7 @@ mod order;
 mod state;
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -43,7 +43,7 @@ use usher_client::{
         files, removal, step,
     },
 };
-use usher_core::{kube_event::NodeCondition, node::platform};
+use usher_core::node::platform;
 use usher_sys::files::directory::Places;
 
 use self::{order::Moves, state::State};
@@ -78,6 +78,8 @@ pub(crate) struct Installer {
     waiting_since: Option<Instant>,
     state: Option<State>,
     was_installed: bool,
+    /// An Event reported a failure, and none the installation after it.
+    failure_reported: bool,
 }
 
 /// The result of a reconciliation.
@@ -115,6 +117,7 @@ impl Installer {
             waiting_since: None,
             state: None,
             was_installed: false,
+            failure_reported: false,
         }
     }
 
@@ -337,50 +340,6 @@ impl Installer {
         }
         self.was_installed = false;
         Ok(Outcome::Settled(State::Unwanted))
-    }
-
-    /// Changes the state, and reports the change.
-    fn enter(&mut self, state: State) {
-        if !matches!(state, State::Waiting { .. } | State::Failed { .. }) {
-            self.waiting_since = None;
-        }
-        let is_retry = matches!(state, State::Absent { .. })
-            && matches!(self.state, Some(State::Failed { .. }));
-        if self.state.as_ref() == Some(&state) || is_retry {
-            return;
-        }
-        let is_installed = state.is_installed();
-        self.was_installed |= matches!(state, State::Installed { .. });
-        self.reporter
-            .metrics
-            .cni_installed
-            .set(i64::from(is_installed));
-        state.log(&self.settings.conf_dir);
-        self.report(&state);
-        self.reporter.health.set_plugin(state.plugin());
-        self.state = Some(state);
-    }
-
-    fn report(&self, state: &State) {
-        match (&self.state, state) {
-            (_, State::Failed { error, is_in_place }) => {
-                let condition = match is_in_place {
-                    true => NodeCondition::CniPluginUpdateFailed(error.clone()),
-                    false => NodeCondition::CniPluginInstallFailed(error.clone()),
-                };
-                self.reporter.events.send_node(&condition);
-            }
-            (Some(State::Failed { .. }), State::Installed { name }) => {
-                let condition = NodeCondition::CniPluginInstalled(name.clone());
-                self.reporter.events.send_node(&condition);
-            }
-            _ => {}
-        }
-        self.readiness.set_plugin(state.readiness());
-        if state.is_settled() {
-            self.readiness.plugin_settled.store(true, Ordering::Release);
-            self.readiness.changed.notify_one();
-        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The state of the installation, and its reports.
 
-use std::path::Path;
+use std::{mem, path::Path, sync::atomic::Ordering};
 
-use usher_core::admin::Plugin;
+use usher_core::{admin::Plugin, kube_event::NodeCondition};
+
+use super::Installer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
@@ -109,6 +111,54 @@ impl State {
             Self::Unwanted => {
                 tracing::info!(%dir, "the CNI plugin has no entry, since the Node's mode does not need it");
             }
+        }
+    }
+}
+
+impl Installer {
+    /// Changes the state, and reports the change.
+    pub(super) fn enter(&mut self, state: State) {
+        if !matches!(state, State::Waiting { .. } | State::Failed { .. }) {
+            self.waiting_since = None;
+        }
+        let is_retry = matches!(state, State::Absent { .. })
+            && matches!(self.state, Some(State::Failed { .. }));
+        if self.state.as_ref() == Some(&state) || is_retry {
+            return;
+        }
+        let is_installed = state.is_installed();
+        self.was_installed |= matches!(state, State::Installed { .. });
+        self.reporter
+            .metrics
+            .cni_installed
+            .set(i64::from(is_installed));
+        state.log(&self.settings.conf_dir);
+        self.report(&state);
+        self.reporter.health.set_plugin(state.plugin());
+        self.state = Some(state);
+    }
+
+    fn report(&mut self, state: &State) {
+        let condition = match state {
+            State::Failed { error, is_in_place } => {
+                self.failure_reported = true;
+                Some(match is_in_place {
+                    true => NodeCondition::CniPluginUpdateFailed(error.clone()),
+                    false => NodeCondition::CniPluginInstallFailed(error.clone()),
+                })
+            }
+            // Other states may have followed the failure.
+            State::Installed { name } => mem::take(&mut self.failure_reported)
+                .then(|| NodeCondition::CniPluginInstalled(name.clone())),
+            _ => None,
+        };
+        if let Some(condition) = condition {
+            self.reporter.events.send_node(&condition);
+        }
+        self.readiness.set_plugin(state.readiness());
+        if state.is_settled() {
+            self.readiness.plugin_settled.store(true, Ordering::Release);
+            self.readiness.changed.notify_one();
         }
     }
 }

@@ -82,6 +82,32 @@ fn missing_network_is_a_failure_after_a_while() {
     assert_eq!(installer.reconcile(end + MINUTE), Some(end + 2 * MINUTE));
 }
 
+/// The Event about the failure would be the last one.
+#[test]
+fn installation_after_a_failure_and_a_wait_is_reported() {
+    let host = Host::with(LIST_FILE, LIST);
+    fs::remove_file(host.bin_dir().join("bridge")).unwrap();
+    let mut installer = host.installer();
+    let metrics = Arc::clone(&installer.reporter.metrics);
+    let (sender, mut events) = EventPublisher::new("node-1", metrics);
+    installer.reporter.events = sender;
+    let start = Instant::now();
+    installer.reconcile(start);
+    assert_eq!(events.reasons(), [Reason::CniPluginInstallFailed]);
+    fs::remove_file(host.conf_dir().join(LIST_FILE)).unwrap();
+    installer.reconcile(start + MINUTE);
+    assert!(matches!(installer.state, Some(State::Waiting { .. })));
+    fs::write(host.bin_dir().join("bridge"), "not usher's").unwrap();
+    host.write(LIST_FILE, LIST);
+    let end = settle(&mut installer, start + MINUTE);
+    assert_eq!(events.reasons(), [Reason::CniPluginInstalled]);
+    // A restored entry is no news.
+    host.write(LIST_FILE, LIST);
+    settle(&mut installer, end + MINUTE);
+    assert_eq!(installer.state, installed(LIST_FILE));
+    assert!(events.reasons().is_empty());
+}
+
 #[test]
 fn entry_that_cannot_be_removed_is_no_failed_installation() {
     let host = Host::with(LIST_FILE, LIST);
