@@ -3,17 +3,11 @@
 {{- define "usher.checkNodes" -}}
 {{- $count := .Values.preflight.nodes | int -}}
 {{- if and (eq $count 0) .Values.rbac.create -}}
-{{- $selector := include "usher.nodeSelector" . | fromYaml -}}
+{{- $context := . -}}
 {{- range (lookup "v1" "Node" "" "").items -}}
 {{- $node := . -}}
-{{- $fits := true -}}
-{{- $labels := default (dict) $node.metadata.labels -}}
-{{- range $key, $value := $selector -}}
-{{- if ne (get $labels $key) $value }}{{ $fits = false }}{{ end -}}
-{{- end -}}
-{{- /* On these no agent can run (values.yaml, affinity). */ -}}
-{{- if or (eq (get $labels "eks.amazonaws.com/compute-type") "fargate") (eq (get $labels "type") "virtual-kubelet") }}{{ $fits = false }}{{ end -}}
-{{- range $node.spec.taints }}{{ if eq .effect "NoExecute" }}{{ $fits = false }}{{ end }}{{ end -}}
+{{- $fits := include "usher.fitsNode" (dict "context" $context "node" $node) -}}
+{{- range $node.spec.taints }}{{ if eq .effect "NoExecute" }}{{ $fits = "" }}{{ end }}{{ end -}}
 {{- $ready := false -}}
 {{- range (default (dict) $node.status).conditions }}{{ if and (eq .type "Ready") (eq .status "True") }}{{ $ready = true }}{{ end }}{{ end -}}
 {{- if and $fits $ready }}{{ $count = add $count 1 }}{{ end -}}
@@ -22,7 +16,7 @@
 {{- max $count 1 -}}
 {{- end -}}
 
-{{/* What no pod can report: the reasons for which none would be admitted, or could list a node's pods. */}}
+{{/* What no pod can report: the reasons for which none would be admitted. */}}
 {{- define "usher.checkCluster" -}}
 {{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace -}}
 {{- if $namespace -}}
@@ -38,16 +32,6 @@
        Helm renders without a cluster. */ -}}
 {{- if and (include "usher.node" . | fromYaml).constraints (or .Values.serviceAccount.create .Release.IsInstall) (or $nodes $namespace) -}}
 {{- fail "preflight.enabled is not possible with platform openshift: the SecurityContextConstraints of the chart admit only the agent's ServiceAccount, and Helm creates them after its hooks; set preflight.enabled=false, and run `helm test` afterwards" -}}
-{{- end -}}
-{{- if and (not (include "usher.nodesProxy" .)) (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
-{{- $old := list -}}
-{{- range $nodes -}}
-{{- $version := dig "status" "nodeInfo" "kubeletVersion" "" . -}}
-{{- if and $version (semverCompare "<1.33-0" $version) }}{{ $old = append $old .metadata.name }}{{ end -}}
-{{- end -}}
-{{- if $old -}}
-{{- fail (printf "kubelets before 1.33 require nodes/proxy for their list of pods (%d nodes, such as %s): add --set kubelet.nodesProxy=true" (len $old) (first $old)) -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -48,12 +48,33 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Whether the agents get nodes/proxy: as the value says, else where the cluster is older than 1.33. */}}
+{{/* Whether an agent can run on a Node: by its selector, and not on those that values.yaml, affinity, excludes. Of a dict: context, node. */}}
+{{- define "usher.fitsNode" -}}
+{{- $fits := true -}}
+{{- $labels := default (dict) .node.metadata.labels -}}
+{{- range $key, $value := include "usher.nodeSelector" .context | fromYaml -}}
+{{- if ne (get $labels $key) $value }}{{ $fits = false }}{{ end -}}
+{{- end -}}
+{{- if or (eq (get $labels "eks.amazonaws.com/compute-type") "fargate") (eq (get $labels "type") "virtual-kubelet") }}{{ $fits = false }}{{ end -}}
+{{- if $fits }}true{{ end -}}
+{{- end -}}
+
+{{/* Whether the agents get nodes/proxy: as the value says, else where the cluster or a kubelet is older than 1.33. During an upgrade of
+     a cluster its nodes are older than its control plane. With rbac.create=false the chart has no roles, and the installer may not
+     list Nodes. */}}
 {{- define "usher.nodesProxy" -}}
-{{- if kindIs "invalid" .Values.kubelet.nodesProxy -}}
-{{- if semverCompare "<1.33-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
-{{- else if .Values.kubelet.nodesProxy -}}
+{{- if not (kindIs "invalid" .Values.kubelet.nodesProxy) -}}
+{{- if .Values.kubelet.nodesProxy }}true{{ end -}}
+{{- else if semverCompare "<1.33-0" .Capabilities.KubeVersion.Version -}}
 true
+{{- else if .Values.rbac.create -}}
+{{- $context := . -}}
+{{- $old := false -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- $version := dig "status" "nodeInfo" "kubeletVersion" "" . -}}
+{{- if and $version (semverCompare "<1.33-0" $version) (include "usher.fitsNode" (dict "context" $context "node" .)) }}{{ $old = true }}{{ end -}}
+{{- end -}}
+{{- if $old }}true{{ end -}}
 {{- end -}}
 {{- end -}}
 
