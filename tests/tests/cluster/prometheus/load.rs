@@ -34,9 +34,9 @@ pub(super) fn run(lab: &'static Lab, rounds: usize) {
         jobs(lab, &namespace, &format!("round-{round}"));
         wait(lab, AWAY);
     }
-    // The app of this Job is released at the deadline, and refused.
-    run_to_deadline(lab);
     lab.decided(&namespace, "gave-up");
+    // The app of this Job is released at the deadline, and refused. Meanwhile the metrics of the stubborn sidecar are read.
+    run_to_deadline(lab);
     remove_jobs(lab, &namespace);
 }
 
