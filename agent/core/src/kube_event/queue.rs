@@ -37,7 +37,7 @@ const LIMITS: Limits = Limits {
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
-/// After so many failures in a row another Event of the namespace is tried.
+/// A failure after so many others in a row puts the Event behind the others of its namespace.
 const FIRST_TRIES: u32 = 5;
 /// Dropped Events are reported at most this often.
 const DROP_REPORT_INTERVAL: Duration = Duration::from_secs(60);
