@@ -54,12 +54,12 @@ fn broken_file_is_rejected_and_the_last_good_one_stays() {
     let Some(node) = enforcing() else { return };
     let agent = configured(&node, RECIPE);
     agent.wait_metric("usher_config_valid", "", |valid| valid == 1.0);
-    node.configure("recipes:\n  - name: shipper\n    recognize: []\n");
+    node.configure("recipes:\n  - name: shipper\n    recognizes: []\n");
     let line = agent.log().wait("the rejection", |line| {
         (line["message"] == "kept the old configuration").then(|| line.clone())
     });
     let error = line["error"].as_str().unwrap();
-    let expected = ":3:5: recipes[0].recognize: unknown field `recognize`";
+    let expected = ":3:5: recipes[0].recognizes: unknown field `recognizes`";
     assert!(error.contains(expected), "{error}");
     let file = node.config_file();
     assert!(error.contains(file.to_str().unwrap()), "{error}");
