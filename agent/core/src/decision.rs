@@ -286,6 +286,8 @@ pub enum KubeletRestart {
     FailedProbe,
     #[strum(to_string = "a resize")]
     Resize,
+    #[strum(to_string = "a change of the pod's sandbox")]
+    NewSandbox,
 }
 
 /// How the container restarts, as the end of a sentence.

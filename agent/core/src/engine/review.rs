@@ -20,7 +20,7 @@ use crate::{
     hold::{lifecycle, review::HoldReview},
     plan::Plan,
     pod::{
-        completion,
+        completion::{self, Progress},
         state::{Tracked, runs::RunState},
         view::PodView,
     },
@@ -140,8 +140,10 @@ pub(super) fn operator_quit(
     let Tracked { runs, quit, .. } = tracked;
     let force = quit.operator.as_ref()?.force;
     if !view.is_finished() && !force {
-        // An app has started since the operator's request.
-        quit.operator = None;
+        // Otherwise an app has started since the operator's request.
+        if !matches!(view.progress, Progress::AskKubelet(_)) {
+            quit.operator = None;
+        }
         return None;
     }
     let termination = Termination { view, runs, force };

@@ -170,31 +170,36 @@ pub(crate) fn may_not_have_begun(container: &Container, id: &ContainerId, run: &
     (run.not_started || in_doubt) && container.reported_code(id).is_none()
 }
 
-/// What the kubelet may have ended a run for, to restart the container whatever its exit code: a failed probe, unless the
-/// policy is Never, or a resize
+/// What the kubelet may have ended a run for, to restart the container whatever its exit code: a failed probe or a new
+/// sandbox, unless the policy is Never, or a resize
 /// ([computePodActions](https://github.com/kubernetes/kubernetes/blob/v1.33.0/pkg/kubelet/kuberuntime/kuberuntime_manager.go)).
-/// It ends and restarts it in one step and reports no status between them.
+/// It ends and restarts it in one step and reports no status between them. `begun`: the number of runs that had begun by
+/// the end.
 fn restart_by_kubelet(
+    runs: &Runs,
     spec: &Pod,
     container: &Container,
-    id: &ContainerId,
+    (id, run): (&ContainerId, &Run),
+    begun: u64,
 ) -> Option<KubeletRestart> {
-    let is_over = |status: &Status| {
-        status.id.as_ref() == Some(id) && matches!(status.state, Reported::Terminated(_))
-    };
-    if container.status.as_ref().is_some_and(is_over) {
-        return None;
-    }
     let policies = [spec.restart_policy, spec.policy_of(container)];
     let is_never = policies
         .iter()
         .all(|policy| *policy == RestartPolicy::Never);
-    if !container.probes.is_empty() && !is_never {
+    let is_over = container.status.as_ref().is_some_and(|status| {
+        status.id.as_ref() == Some(id) && matches!(status.state, Reported::Terminated(_))
+    });
+    if !is_over && !is_never && !container.probes.is_empty() {
         return Some(KubeletRestart::FailedProbe);
     }
-    container
-        .restarts_on_resize
-        .then_some(KubeletRestart::Resize)
+    if !is_over && container.restarts_on_resize {
+        return Some(KubeletRestart::Resize);
+    }
+    // The kubelet decides about all containers before it ends those of the old sandbox, and starts them one by one. The
+    // next run of this one may be among those that have just begun, and the status an old one.
+    let mut unnamed = runs.unnamed_since(run.order + 1);
+    let may_be_next = |new: &Run| new.state == RunState::Starting || !is_over && new.order >= begun;
+    (!is_never && unnamed.any(may_be_next)).then_some(KubeletRestart::NewSandbox)
 }
 
 /// The exit code of a run, from the kernel or else from the kubelet.
@@ -287,9 +292,9 @@ fn app(
             RunState::Exited { .. } if may_not_have_begun(container, id, run) => {
                 Progress::AskKubelet(WaitReason::StatusUnknown { container: name() })
             }
-            RunState::Exited { at, .. } => {
+            RunState::Exited { at, begun, .. } => {
                 let progress = judge(code_of(container, id, run), Some(at), Some(run.order));
-                match restart_by_kubelet(spec, container, id) {
+                match restart_by_kubelet(runs, spec, container, (id, run), begun) {
                     Some(cause) if matches!(progress, Progress::Finished { .. }) => {
                         let container = name();
                         Progress::AskKubelet(WaitReason::KubeletMayRestart { container, cause })

@@ -257,6 +257,14 @@ impl Runs {
             .count()
     }
 
+    /// The living runs from this order on that have no name: a new sandbox, and containers that are being started.
+    pub(crate) fn unnamed_since(&self, order: u64) -> impl Iterator<Item = &Run> {
+        self.iter()
+            .filter(move |(_id, run)| run.order >= order && run.lives() && !run.hidden)
+            .filter(|(id, run)| self.name_of(id, run).is_none())
+            .map(|(_id, run)| run)
+    }
+
     /// The number of runs that began before those of this sandbox.
     pub(crate) fn first_run_of(&self, sandbox: &SandboxId) -> u64 {
         let own = self

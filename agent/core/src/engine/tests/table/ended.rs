@@ -9,6 +9,12 @@ const PROBE: &str = "waiting: container app ended, and the kubelet has not repor
 
 const RESIZE: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a resize";
 
+const SANDBOX: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a change of the pod's sandbox";
+
+const RUNS: &str = "waiting: app container app runs";
+
+const AGAIN: &str = "istio-proxy.1 POST :15020/quitquitquit";
+
 /// A pod, the exits after which its app is finished, and the exits after which its app restarts.
 const ENDS: &[(&str, &str, &str)] = &[
     (
@@ -122,6 +128,51 @@ fn failed_probes() {
             "OnFailure app:Never istio-proxy probe=app",
             "all ; app!TERM list +app",
             &[PROBE, "waiting: app container app runs"],
+        ),
+    ]);
+}
+
+/// The kubelet restarts all containers of a pod whose pause process died. An app that ends with 0 on its SIGTERM is one of
+/// them.
+#[test]
+fn new_sandboxes() {
+    let pod = "OnFailure app istio-proxy";
+    check(&[
+        row(
+            "all new containers are found at once, the app's last",
+            pod,
+            "all istio-proxy!KILL sandbox!KILL app!0 ; ~sandbox ~app +istio-proxy app>started",
+            &[SANDBOX, RUNS],
+        ),
+        row(
+            "the same with a list that is out of date",
+            pod,
+            "all istio-proxy!KILL sandbox!KILL app!0 ; ~sandbox ~app +istio-proxy app=T0@app.0 list app>started",
+            &[SANDBOX, RUNS],
+        ),
+        row(
+            "the kubelet starts the sidecar long before the app",
+            pod,
+            "all istio-proxy!KILL sandbox!KILL app!0 ; +sandbox? +istio-proxy app=R@app.0 list 2s +app",
+            &[SANDBOX, RUNS],
+        ),
+        row(
+            "the app ends first",
+            pod,
+            "all app!0 istio-proxy!KILL sandbox!KILL ; +sandbox? +istio-proxy 2s +app",
+            &[SANDBOX, RUNS],
+        ),
+        row(
+            "the app had ended for good, as the kubelet reports",
+            pod,
+            "all istio-proxy!KILL sandbox!KILL app!0 ; +sandbox? +istio-proxy app=T0@app.0 list",
+            &[SANDBOX, FINISHED, AGAIN],
+        ),
+        row(
+            "no container restarts under this policy",
+            "Never app istio-proxy",
+            "all app!0 ; +sandbox?",
+            &[],
         ),
     ]);
 }
