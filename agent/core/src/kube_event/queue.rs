@@ -6,8 +6,9 @@
 //! the oldest that is not a warning. It reports the number of dropped Events once the server replies again.
 //!
 //! One request is in flight at a time. A transient failure is retried with an exponential backoff. It delays the other
-//! Events of the same namespace, because an admission webhook or a missing permission fails all of them. Other namespaces
-//! wait longer only if several fail in a row.
+//! Events of the same namespace, because an admission webhook or a missing permission fails all of them. One that fails
+//! although the server accepts others of its namespace is sent after them. Other namespaces wait longer only if several
+//! fail in a row.
 
 mod backoff;
 mod budget;
@@ -37,7 +38,7 @@ const LIMITS: Limits = Limits {
 const WINDOW: Duration = Duration::from_micros(super::object::WINDOW_US);
 const POD: Rate = Rate::new(25, Duration::from_secs(5));
 const NODE: Rate = Rate::new(50, Duration::from_millis(100));
-/// A failure after so many others in a row puts the Event behind the others of its namespace.
+/// After so many failures in a row in a namespace, another Event of it is sent next.
 const FIRST_TRIES: u32 = 5;
 /// Dropped Events are reported at most this often.
 const DROP_REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ pub struct Queue {
     node: String,
     limits: Limits,
     objects: BTreeMap<Key, Object>,
-    /// The objects with something to send, oldest first.
+    /// The objects with something to send, oldest first, but for those that failed often.
     waiting: VecDeque<Key>,
     /// The size of the notices in `objects`.
     bytes: usize,
@@ -152,7 +153,7 @@ impl Queue {
             return Next::Nothing;
         }
         let begin = self.backoff.end().max(self.node_budget.ready(now, NODE));
-        let (pod_budgets, backoff) = (&self.pod_budgets, &self.backoff);
+        let (pod_budgets, backoff, objects) = (&self.pod_budgets, &self.backoff, &self.objects);
         let ready = |key: &Key| {
             let bucket = pod_budgets.get(&key.budget);
             let ready = bucket.map_or(now, |bucket| bucket.ready(now, POD));
@@ -161,7 +162,10 @@ impl Queue {
         let events = self.waiting.iter().enumerate();
         let found = events
             .filter(|(_at, key)| ready(key) <= now)
-            .min_by_key(|(_at, key)| backoff.failures_of(&key.namespace));
+            .min_by_key(|(_at, key)| {
+                let is_refused = objects.get(key).is_some_and(|object| object.is_refused);
+                (backoff.failures_of(&key.namespace), is_refused)
+            });
         let found = found.map(|(at, _key)| at);
         let Some(key) = found.and_then(|at| self.waiting.remove(at)) else {
             let soonest = self.waiting.iter().map(ready).min();
@@ -189,7 +193,8 @@ impl Queue {
         };
         if let ApiResult::Retry(after) = result {
             object.waits = true;
-            // An admission webhook may refuse one Event for ever.
+            object.has_failed = true;
+            // The server may refuse only this one.
             if self.backoff.failures_of(&key.namespace) < FIRST_TRIES {
                 self.waiting.push_front(key.clone());
             } else {
@@ -211,8 +216,16 @@ impl Queue {
         self.bytes -= object.bytes();
         if result == ApiResult::Accepted {
             object.accepted();
-            if object.has_unsent_count() {
-                object.waits = true;
+            let is_repeated = object.has_unsent_count();
+            object.waits |= is_repeated;
+            for other in &self.waiting {
+                if other.namespace == key.namespace
+                    && let Some(object) = self.objects.get_mut(other)
+                {
+                    object.is_refused |= object.has_failed;
+                }
+            }
+            if is_repeated {
                 self.waiting.push_back(key);
                 self.shed();
             }

@@ -50,6 +50,10 @@ pub(super) struct Object {
     pub(super) seen: Timestamp,
     /// Whether the queue contains it.
     pub(super) waits: bool,
+    /// Whether a request failed since the last accepted one.
+    pub(super) has_failed: bool,
+    /// Whether the server accepted another Event of the namespace afterwards. An admission webhook may refuse one for ever.
+    pub(super) is_refused: bool,
 }
 
 impl Object {
@@ -65,6 +69,8 @@ impl Object {
             sent: 0,
             seen: now,
             waits: true,
+            has_failed: false,
+            is_refused: false,
         }
     }
 
@@ -110,5 +116,6 @@ impl Object {
 
     pub(super) fn accepted(&mut self) {
         self.notice = None;
+        (self.has_failed, self.is_refused) = (false, false);
     }
 }

@@ -50,35 +50,38 @@ fn failing_namespace_does_not_delay_others() {
     assert!(queue.is_empty());
 }
 
-/// As with an admission webhook that fails for this Event only.
+/// As with an admission webhook that refuses some Events for ever.
 #[test]
-fn failing_event_delays_the_others_of_its_namespace_for_a_while() {
+fn refused_events_delay_the_others_of_their_namespace_for_a_while() {
     let mut queue = queue();
-    for pod in 0..3 {
+    let refused = ["pod-0", "pod-1", "pod-2", "pod-3", "pod-4"];
+    // When the one that is not refused is sent.
+    let sent = |queue: &mut Queue, from: Timestamp| {
+        let mut now = from;
+        loop {
+            match queue.next(now) {
+                Next::Send(request) => {
+                    let name = request.body["regarding"]["name"].as_str().unwrap();
+                    if !refused.contains(&name) {
+                        queue.complete(now, ApiResult::Accepted);
+                        return now.since(from);
+                    }
+                    queue.complete(now, ApiResult::Retry(None));
+                }
+                Next::At(next) => now = next,
+                Next::Nothing => panic!("nothing is left"),
+            }
+        }
+    };
+    for pod in 0..6 {
         queue.offer(at(0), notice_in("shop", pod, Reason::SidecarStays));
     }
-    let (mut now, mut accepted, mut refused) = (at(0), 0, None);
-    while accepted < 2 && now < at(120_000) {
-        match queue.next(now) {
-            Next::Send(request) => {
-                let name = request.body["regarding"]["name"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned();
-                let is_refused = *refused.get_or_insert_with(|| name.clone()) == name;
-                accepted += usize::from(!is_refused);
-                let result = match is_refused {
-                    true => ApiResult::Retry(None),
-                    false => ApiResult::Accepted,
-                };
-                queue.complete(now, result);
-            }
-            Next::At(next) => now = next,
-            Next::Nothing => break,
-        }
-    }
-    assert_eq!(accepted, 2);
-    assert_eq!(queue.len(), 1);
+    let minutes = Duration::from_secs(180);
+    assert!(sent(&mut queue, at(0)) < minutes);
+    run(&mut queue, at(200_000), at(600_000), &["shop"]);
+    queue.offer(at(600_000), notice_in("shop", 6, Reason::SidecarStays));
+    assert!(sent(&mut queue, at(600_000)) <= Duration::from_secs(30));
+    assert_eq!(queue.len(), refused.len());
 }
 
 /// As without an API server. All requests together are no more than a few a minute.
