@@ -27,9 +27,15 @@ impl Candidate {
 /// must check that: see [`Choice::certain`].
 pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
     // Processes may have the same tick, and pids may be reused. A nested namespace has longer lists than its creator's.
-    let oldest = candidates
-        .iter()
-        .min_by_key(|process| (process.start_ticks, process.nspid.len(), process.pid))?;
+    let oldest = candidates.iter().min_by_key(|process| {
+        let depth = process.nspid.len();
+        (
+            process.start_ticks,
+            depth,
+            !process.is_pid_one(),
+            process.pid,
+        )
+    })?;
     Some(Choice {
         pid: oldest.pid,
         certain: oldest.is_pid_one(),
@@ -87,6 +93,12 @@ mod tests {
         // Within a tick, and with a pid that was used before.
         let at_once = [candidate(12, &[12, 20, 1], 1), candidate(60, &[60, 11], 1)];
         assert_eq!(init_process(&at_once), expected);
+        let reused = [candidate(300, &[300, 7], 1), candidate(900, &[900, 1], 1)];
+        let expected = Choice {
+            pid: Pid(900),
+            certain: true,
+        };
+        assert_eq!(init_process(&reused), Some(expected));
     }
 
     #[test]
