@@ -19,6 +19,7 @@ mod walk;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    mem,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -58,8 +59,8 @@ pub struct Tree {
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
     /// Time of the next listing of the whole tree, if a part of it could not be watched or listed.
     relist_at: Option<Instant>,
-    /// The number of such parts in the last attempt.
-    failures: usize,
+    /// These parts.
+    failing: BTreeSet<PathBuf>,
     /// Whether all directories have been listed since the last listing of the whole tree.
     is_whole: bool,
 }
@@ -78,7 +79,7 @@ impl Tree {
             watched: HashMap::new(),
             known: BTreeMap::new(),
             relist_at: None,
-            failures: 0,
+            failing: BTreeSet::new(),
             is_whole: true,
         };
         let mut update = Update::default();
@@ -170,32 +171,35 @@ impl Tree {
     /// Schedules a listing after errors: without a watch no event reports new directories.
     fn schedule_relist(&mut self, update: &Update) {
         self.is_whole &= !update.errors.iter().any(Error::hides_existing);
-        if !update.errors.is_empty() && self.relist_at.is_none() {
-            self.relist_at = Some(Instant::now() + RELIST);
-            // A busy directory is watched again by the listing.
-            let lasts = |error: &&Error| !matches!(error, Error::Busy { .. });
-            self.failures = update.errors.iter().filter(lasts).count();
+        if update.errors.is_empty() {
+            return;
         }
+        self.relist_at.get_or_insert(Instant::now() + RELIST);
+        let failing = update.errors.iter().filter_map(Error::failing_path);
+        self.failing.extend(failing.map(Path::to_owned));
     }
 
-    /// Lists the whole tree and adds missing watches. Returns errors only if their number has changed.
+    /// Lists the whole tree and adds missing watches. Returns only the errors that the last attempt had not.
     fn relist(&mut self) -> (Vec<Change>, Vec<Error>) {
         let mut update = Update::default();
         self.list_all(&mut update);
-        let before = self.failures;
+        let before = mem::take(&mut self.failing);
         self.relist_at = None;
         self.is_whole = true;
         self.schedule_relist(&update);
-        if update.errors.len() == before {
-            update.errors.clear();
-        }
+        let is_new = |error: &Error| {
+            error
+                .failing_path()
+                .is_none_or(|path| !before.contains(path))
+        };
+        update.errors.retain(is_new);
         (update.changes, update.errors)
     }
 
     fn handle_event(&mut self, event: &InotifyEvent, update: &mut Update) {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             // The end of a watch may be lost. A directory that still exists gets the same descriptor again.
-            let before = std::mem::take(&mut self.watched);
+            let before = mem::take(&mut self.watched);
             self.list_all(update);
             for (watch, place) in before {
                 if self.watched.contains_key(&watch) {

@@ -1,6 +1,9 @@
 //! Changes of the cgroup tree, and errors of its watches.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use usher_core::{
     base::id::{ContainerKey, PodUid},
@@ -46,6 +49,14 @@ impl Error {
             Self::Busy { .. } => DiscoveryOperation::InotifyBusy,
             Self::Watch { .. } => DiscoveryOperation::InotifyWatch,
             Self::List { .. } => DiscoveryOperation::CgroupList,
+        }
+    }
+
+    /// The directory, if it fails until its watch or listing succeeds. A busy one is watched again by the next listing.
+    pub(super) fn failing_path(&self) -> Option<&Path> {
+        match self {
+            Self::Watch { path, .. } | Self::List { path, .. } => Some(path),
+            Self::Init(_) | Self::Read(_) | Self::Overflow | Self::Busy { .. } => None,
         }
     }
 
