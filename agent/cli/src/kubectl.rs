@@ -241,9 +241,16 @@ async fn locate(cluster: &Cluster, request: &mut Request) -> Result<Agent, Failu
         return agent::only(cluster.agents(None).await?);
     }
     let names = if changes { Names::Whole } else { Names::Parts };
+    let is_watch = request.line.subcommand == "watch";
     let mut found: Vec<(String, String)> = Vec::new();
     for pod in &pods {
-        found.push(node_of(cluster, pod, namespace, names).await?);
+        let (name, node) = node_of(cluster, pod, namespace, names).await?;
+        // A part of a name also matches pods that start later.
+        let name = match is_watch {
+            true => with_namespace(cluster, pod, namespace).map_err(Failure::usage)?,
+            false => name,
+        };
+        found.push((name, node));
     }
     let (names, mut nodes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
     request.line.set_pods(names);
@@ -267,14 +274,7 @@ async fn node_of(
     namespace: Option<&str>,
     names: Names,
 ) -> Result<(String, String), Failure> {
-    let full = qualified(
-        given,
-        Some(namespace.unwrap_or(cluster.default_namespace())),
-    );
-    let full = match (given.split_once('/'), namespace) {
-        (Some(_), None) => given.to_owned(),
-        _ => full.map_err(Failure::usage)?,
-    };
+    let full = with_namespace(cluster, given, namespace).map_err(Failure::usage)?;
     let parts = full.split_once('/').filter(|(namespace, name)| {
         [namespace, name]
             .into_iter()
@@ -287,4 +287,16 @@ async fn node_of(
     })?;
     let pod = cluster.pod(namespace, name, names).await?;
     agent::node_of(&pod)
+}
+
+/// A selector with its namespace, else that of `-n`, else that of the context.
+fn with_namespace(
+    cluster: &Cluster,
+    given: &str,
+    namespace: Option<&str>,
+) -> Result<String, String> {
+    match (given.split_once('/'), namespace) {
+        (Some(_), None) => Ok(given.to_owned()),
+        _ => qualified(given, namespace.or(Some(cluster.default_namespace()))),
+    }
 }

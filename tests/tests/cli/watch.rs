@@ -47,6 +47,7 @@ impl Watch {
         let mut process = usher::command_on(node)
             .arg("watch")
             .args(arguments)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -174,6 +175,21 @@ fn without_an_agent_the_timeline_file_is_followed() {
     stderr.read_line(&mut notice).unwrap();
     assert!(notice.contains("following the timeline's file"), "{notice}");
     assert_eq!(watch.interrupt(), Some(0));
+}
+
+#[test]
+fn ends_with_standard_input_if_asked_to() {
+    let Some(node) = enforcing() else { return };
+    let _agent = Agent::start(&node);
+    eventually("the agent to answer", || {
+        run(&node, &["pods"]).stderr.is_empty()
+    });
+    let Watch { mut process, lines } = Watch::start(&node, &["--end-with-stdin"]);
+    assert_eq!(process.try_wait().unwrap(), None);
+    drop(process.stdin.take());
+    let status = found_within(patience(), "the end", || process.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    drop(lines);
 }
 
 #[test]

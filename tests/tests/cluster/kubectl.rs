@@ -1,6 +1,10 @@
 //! `kubectl usher`, from outside of the node, with a kubeconfig.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use usher_tests::synthetic::program;
@@ -67,6 +71,33 @@ fn commands_run_in_the_agent_of_the_node() {
     let node = lab.cluster.node_name();
     let status = run(&["status", "--node", node]);
     assert_eq!(status.code, Some(0), "{}", status.stderr);
+}
+
+/// Otherwise it keeps one of the agent's places for readers.
+#[test]
+fn watch_ends_with_a_killed_client() {
+    let Some(lab) = lab::shared() else {
+        return;
+    };
+    let program = program::beside_this("kubectl-usher").expect("it is built with all programs");
+    let node = ["--node", lab.cluster.node_name()];
+    let mut client = Command::new(program)
+        .env("KUBECONFIG", lab.cluster.kubeconfig())
+        // No pod has this name, so that nothing is written that would fail.
+        .args(["watch", "killed-client"])
+        .args(node)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let runs = || {
+        !lab.pgrep(&["-f", "usher watch .* killed-client$"])
+            .is_empty()
+    };
+    until("the command in the agent", || runs().then_some(()));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    until("its end", || (!runs()).then_some(()));
 }
 
 #[test]

@@ -335,7 +335,8 @@ impl Lab {
         self.pgrep(&["-f", "^[^ ]+ hold-starts"])
     }
 
-    fn pgrep(&self, what: &[&str]) -> Vec<String> {
+    /// The processes of the node that `pgrep` finds.
+    pub(crate) fn pgrep(&self, what: &[&str]) -> Vec<String> {
         // `pgrep` fails if it finds no process.
         let found = self.cluster.in_node(&[&["pgrep"], what].concat());
         found

@@ -117,11 +117,20 @@ impl CommandLine {
 
     /// Replaces all values of a flag by one.
     pub(crate) fn set(&mut self, id: &str, flag: &str, value: impl Into<OsString>) {
+        self.replace(id, flag, Some(value.into()));
+    }
+
+    /// Sets a flag without a value.
+    pub(crate) fn set_flag(&mut self, id: &str, flag: &str) {
+        self.replace(id, flag, None);
+    }
+
+    fn replace(&mut self, id: &str, flag: &str, value: Option<OsString>) {
         self.remove(id);
         self.words.push(Word {
             id: id.to_owned(),
             flag: Some(flag.to_owned()),
-            value: Some(value.into()),
+            value,
             is_pod: false,
         });
     }

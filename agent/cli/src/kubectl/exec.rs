@@ -26,9 +26,17 @@ const EXIT_CODE: &str = "ExitCode";
 const SUCCESS: &str = "Success";
 
 pub(super) struct Streams<'a> {
-    pub(super) stdin: Option<Box<dyn Read + Send>>,
+    pub(super) stdin: Stdin,
     pub(super) stdout: Box<dyn Write + 'a>,
     pub(super) stderr: Box<dyn Write + 'a>,
+}
+
+/// The standard input of a command.
+pub(super) enum Stdin {
+    None,
+    /// Open, without data. The command sees its end when the connection ends.
+    Open,
+    Data(Box<dyn Read + Send>),
 }
 
 /// Runs a command until it ends; its exit code.
@@ -43,13 +51,17 @@ pub(super) async fn run(
         mut stdout,
         mut stderr,
     } = streams;
-    let mut process = cluster.exec(agent, words, stdin.is_some()).await?;
+    let has_stdin = !matches!(stdin, Stdin::None);
+    let mut process = cluster.exec(agent, words, has_stdin).await?;
     let status = process.take_status();
     let output = process.stdout();
     let errors = process.stderr();
-    let input = stdin.zip(process.stdin());
+    let input = process.stdin();
     let feed = async {
-        if let Some((source, mut input)) = input {
+        let Some(mut input) = input else {
+            return std::future::pending().await;
+        };
+        if let Stdin::Data(source) = stdin {
             let mut chunks = chunks(source);
             while let Some(chunk) = chunks.recv().await {
                 // The command may end before it has read all input.
@@ -59,6 +71,7 @@ pub(super) async fn run(
             }
             drop(input.shutdown().await);
         }
+        // Keeps the input open.
         std::future::pending::<()>().await;
     };
     let copies = async {

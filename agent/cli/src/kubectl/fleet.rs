@@ -14,7 +14,7 @@ use super::{
     Cluster, Code,
     agent::{Agent, OfNode},
     exec,
-    exec::Streams,
+    exec::{Stdin, Streams},
     redirect::{self, Content},
 };
 use crate::{
@@ -144,7 +144,7 @@ async fn one(
             None => Box::new(&mut output),
         };
         let streams = Streams {
-            stdin: None,
+            stdin: Stdin::None,
             stdout,
             stderr: Box::new(&mut errors),
         };

@@ -2,14 +2,17 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
 use usher_client::wall_clock;
 use usher_inspect::sysdump::measure;
 
-use super::{Code, exec::Streams};
+use super::{
+    Code,
+    exec::{Stdin, Streams},
+};
 use crate::{
     failure::Failure,
     global::{Exit, command_line::CommandLine},
@@ -40,6 +43,8 @@ pub(super) enum Content {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Input {
+    /// Only its end matters: without it, the command would run on after the end of this program.
+    Open,
     Stdin,
     File(PathBuf),
 }
@@ -71,6 +76,10 @@ impl Redirect {
                 line.remove("force");
             }
         }
+        if line.subcommand == "watch" {
+            line.set_flag("end_with_stdin", "--end-with-stdin");
+            redirect.input = Some(Input::Open);
+        }
         let data = line.value("data").and_then(|data| data.to_str());
         if let Some(name) = data.and_then(|data| data.strip_prefix('@')) {
             redirect.input = Some(match name {
@@ -92,13 +101,14 @@ impl Redirect {
     }
 
     pub(super) fn open(self) -> Result<Streams<'static>, Failure> {
-        let stdin: Option<Box<dyn Read + Send>> = match self.input {
-            None => None,
-            Some(Input::Stdin) => Some(Box::new(io::stdin())),
+        let stdin = match self.input {
+            None => Stdin::None,
+            Some(Input::Open) => Stdin::Open,
+            Some(Input::Stdin) => Stdin::Data(Box::new(io::stdin())),
             Some(Input::File(path)) => {
                 let unreadable =
                     |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
-                Some(Box::new(File::open(&path).map_err(unreadable)?))
+                Stdin::Data(Box::new(File::open(&path).map_err(unreadable)?))
             }
         };
         let mut streams = Streams {
@@ -183,7 +193,11 @@ mod tests {
             is_dump: true,
             ..Redirect::default()
         };
-        let table: [(&[&str], Redirect, &[&str]); 6] = [
+        let watch = Redirect {
+            input: Some(Input::Open),
+            ..Redirect::default()
+        };
+        let table: [(&[&str], Redirect, &[&str]); 7] = [
             (&["status"], Redirect::default(), &["status"]),
             (
                 &["capture", "a", "-w", "-"],
@@ -196,6 +210,11 @@ mod tests {
                 &["capture", "--write=-", "--", "a"],
             ),
             (&["sysdump"], dump, &["sysdump", "--write=-"]),
+            (
+                &["watch", "a"],
+                watch,
+                &["watch", "--end-with-stdin", "--", "a"],
+            ),
             (
                 &["quit", "a", "--force"],
                 Redirect::default(),

@@ -5,7 +5,11 @@ pub(crate) mod lines;
 mod show;
 mod writer;
 
-use std::{io::ErrorKind, time::Duration};
+use std::{
+    future::pending,
+    io::{self, ErrorKind},
+    time::Duration,
+};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use usher_core::{
@@ -47,6 +51,11 @@ pub(crate) struct Args {
     /// End after so many lines
     #[arg(long, value_name = "LINES")]
     count: Option<u64>,
+
+    /// End when standard input ends. kubectl usher keeps it open: the API server does not close the output of a command
+    /// whose client has gone.
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 fn decision(text: &str) -> Result<Detail, String> {
@@ -98,11 +107,18 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         lines.replay(entries);
     }
     let show = Show::new(global);
+    let client_closed = async {
+        match args.end_with_stdin {
+            true => writer::closed(io::stdin()).await,
+            false => pending().await,
+        }
+    };
     // A signal ends the command at any time, and so does the end of its reader: the next line may never come.
     tokio::select! {
         biased;
         () = ends.come() => Ok(Exit::Success),
-        () = writer::reader_closed() => Ok(Exit::Success),
+        () = writer::closed(io::stdout()) => Ok(Exit::Success),
+        () = client_closed => Ok(Exit::Success),
         followed = follow(&source, &mut lines, args, global, &show) => followed,
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 #[test]
 fn a_command_runs_on_the_node_of_the_pod() {
     let report = ["usher", "explain", "--", "shop/report-x7k2p"];
-    let table: [(&[&str], &str, &[&str]); 8] = [
+    let table: [(&[&str], &str, &[&str]); 9] = [
         (&["explain", "shop/report-x7k2p"], "usher-two", &report),
         // Selected by a part of the name, in the namespace of the context or of -n.
         (&["explain", "report"], "usher-two", &report),
@@ -30,6 +30,12 @@ fn a_command_runs_on_the_node_of_the_pod() {
             &["-n=shop", "conns", "bill-1", "-o", "json"],
             "usher-one",
             &["usher", "conns", "--output=json", "--", "shop/bill-1"],
+        ),
+        // The agent also follows later pods with this part in their names.
+        (
+            &["watch", "report"],
+            "usher-two",
+            &["usher", "watch", "--end-with-stdin", "--", "shop/report"],
         ),
         // Another selector, with the node given.
         (

@@ -170,12 +170,15 @@ fn execute(stream: TcpStream, cluster: &Cluster, executed: &Mutex<Vec<Executed>>
     let words = query
         .split('&')
         .filter_map(|pair| pair.strip_prefix("command="));
+    let words: Vec<String> = words.map(decoded).collect();
+    // It has no data, and ends with the connection.
+    let is_open = words.iter().any(|word| word == "--end-with-stdin");
     let received = Executed {
         pod: pod.to_owned(),
         container: parameter(&query, "container").unwrap_or_default(),
-        words: words.map(decoded).collect(),
+        words,
         stdin: match parameter(&query, "stdin").as_deref() {
-            Some("true") => stdin(&mut socket),
+            Some("true") if !is_open => stdin(&mut socket),
             _ => Vec::new(),
         },
     };

@@ -48,18 +48,20 @@ impl Writer {
     }
 }
 
-/// Waits until the reader of stdout closes its end. A file has none.
-pub(super) async fn reader_closed() {
+/// Waits until the other end of a stream is closed. A file has none.
+pub(super) async fn closed(stream: impl AsFd + Send + 'static) {
     let (open, closed) = oneshot::channel::<()>();
     let wait = move || {
-        let output = io::stdout();
         // The events of a closed end are always reported.
-        let mut output = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        let mut stream = [PollFd::new(stream.as_fd(), PollFlags::empty())];
         // Interrupted only by a signal that ends the program.
-        let _closed = poll(&mut output, PollTimeout::NONE);
+        let _closed = poll(&mut stream, PollTimeout::NONE);
         drop(open);
     };
-    match thread::Builder::new().name("reader".to_owned()).spawn(wait) {
+    match thread::Builder::new()
+        .name("other-end".to_owned())
+        .spawn(wait)
+    {
         Ok(_thread) => drop(closed.await),
         Err(_no_thread) => pending().await,
     }
