@@ -1,6 +1,15 @@
 //! Guards commands against pods that share the node's network namespace.
 
-use std::io;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use nix::errno::Errno;
 use usher_core::worker::{MAX_EVALUATIONS, Trouble};
@@ -10,6 +19,12 @@ use crate::{
     data_source::node::{Node, Target},
     failure::Failure,
 };
+
+/// How long a command waits for the rules of iptables-legacy. Reading 20,000 rules takes some milliseconds.
+const LEGACY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Whether a thread still waits for the kernel's lock of these rules.
+static IS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Opens the pod's network namespace. The node's own is opened only with `allow_host`; `effect` describes what the
 /// command would do there.
@@ -36,8 +51,8 @@ pub(crate) fn sending_network(
     target: &Target,
     allow_host: bool,
     effect: &str,
-) -> Result<Netns, Failure> {
-    let netns = pod_network(node, target, allow_host, effect)?;
+) -> Result<Arc<Netns>, Failure> {
+    let netns = Arc::new(pod_network(node, target, allow_host, effect)?);
     if !node.is_own_network(&netns) && has_costly_rules(&netns) {
         return Err(Failure::refused(format!(
             "{}: {}, which would take a processor of the node for as long",
@@ -50,7 +65,7 @@ pub(crate) fn sending_network(
 
 /// Whether a packet may evaluate too many rules. It passes them within the system call that sends it, which cannot be
 /// interrupted. Rules that take too long to read are many; others that cannot be read count as none.
-fn has_costly_rules(netns: &Netns) -> bool {
+fn has_costly_rules(netns: &Arc<Netns>) -> bool {
     let nftables = match netns
         .netlink(Protocol::Netfilter)
         .map(|socket| nft::cost(&socket))
@@ -63,6 +78,22 @@ fn has_costly_rules(netns: &Netns) -> bool {
         }
         Ok(Err(_)) | Err(_) => 0,
     };
-    let legacy = iptables::evaluations(netns).unwrap_or_default();
-    nftables.saturating_add(legacy) > MAX_EVALUATIONS
+    nftables.saturating_add(legacy_evaluations(netns)) > MAX_EVALUATIONS
+}
+
+/// The evaluations by rules of iptables-legacy, none if they cannot be read in time. Another pod may have their lock for any
+/// time, and the call cannot be interrupted, so it runs on a thread of its own.
+fn legacy_evaluations(netns: &Arc<Netns>) -> u64 {
+    if IS_LOCKED.load(Ordering::Relaxed) {
+        return 0;
+    }
+    let (done, evaluations) = mpsc::channel();
+    let netns = Arc::clone(netns);
+    thread::spawn(move || done.send(iptables::evaluations(&netns).unwrap_or_default()));
+    evaluations
+        .recv_timeout(LEGACY_TIMEOUT)
+        .unwrap_or_else(|_late| {
+            IS_LOCKED.store(true, Ordering::Relaxed);
+            0
+        })
 }

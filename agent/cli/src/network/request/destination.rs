@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,7 +29,7 @@ const MAX_LISTED: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Destination {
-    netns: Netns,
+    netns: Arc<Netns>,
     pod: String,
     addresses: Vec<IpAddr>,
     port: u16,
