@@ -1,5 +1,6 @@
-//! The CNI: the message of the plugin, and edits of network configurations.
+//! The CNI: the message of the plugin, edits of network configurations, and the runtime's directories.
 
 pub mod conflist;
+pub mod containerd;
 pub(crate) mod json_span;
 pub mod protocol;

@@ -1,4 +1,5 @@
-//! Files and directories: change notification and atomic exchange.
+//! Files and directories: change notification, atomic exchange, and lookups below another root.
 
 pub mod directory;
 pub mod exchange;
+pub mod rooted;

@@ -36,6 +36,11 @@ pub enum Error {
         types: String,
     },
     #[error(
+        "containerd looks for CNI plugins in {other:?}, by its configuration on the node, and not in the directory that \
+         is mounted as {dir:?}"
+    )]
+    OtherPlugins { dir: PathBuf, other: PathBuf },
+    #[error(
         "{path:?} is a symbolic link to {target:?}, which this process cannot read, but a runtime may: replace the link by \
          the file, or remove the link if the node does not have its target"
     )]
@@ -49,7 +54,10 @@ pub enum Error {
 impl Error {
     /// Whether other directories of the host would fix the error.
     pub fn is_about_directories(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::NoPlugins { .. })
+        matches!(
+            self,
+            Self::Io { .. } | Self::NoPlugins { .. } | Self::OtherPlugins { .. }
+        )
     }
 
     /// The error of an operation on a path, for `map_err`.
