@@ -71,8 +71,9 @@ true
 {{- $context := . -}}
 {{- $old := false -}}
 {{- range (lookup "v1" "Node" "" "").items -}}
-{{- $version := dig "status" "nodeInfo" "kubeletVersion" "" . -}}
-{{- if and $version (semverCompare "<1.33-0" $version) (include "usher.fitsNode" (dict "context" $context "node" .)) }}{{ $old = true }}{{ end -}}
+{{- /* Virtual kubelets may have any text here, with which semverCompare fails the installation. */ -}}
+{{- $version := regexFind "^v?[0-9]+[.][0-9]+[.][0-9]+" (dig "status" "nodeInfo" "kubeletVersion" "" .) -}}
+{{- if and $version (include "usher.fitsNode" (dict "context" $context "node" .)) (semverCompare "<1.33-0" $version) }}{{ $old = true }}{{ end -}}
 {{- end -}}
 {{- if $old }}true{{ end -}}
 {{- end -}}
