@@ -255,7 +255,7 @@ impl Engine {
             pod.apply(&key.id, now, change);
             pod.unhelpful_answers = 0;
             if has_ended {
-                // A request in half a minute may wait for something else.
+                // The next request may be half a minute away, because it waits for another fact.
                 pod.awaits_kubelet = None;
             }
             self.review_pod(now, &key.pod, actions);

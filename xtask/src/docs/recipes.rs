@@ -60,7 +60,7 @@ fn section(recipe: &Recipe) -> String {
     };
     let mut blocks = vec![
         format!("### {}", recipe.name),
-        format!("{}. {kind}. Recognised by {ways}.", recipe.title),
+        format!("{}. {kind}. Recognized by {ways}.", recipe.title),
     ];
     if !recipe.quit.is_empty() {
         blocks.push(steps(recipe).trim_end().to_owned());

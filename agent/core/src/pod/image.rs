@@ -1,4 +1,4 @@
-//! Image references, as far as recognising a sidecar needs them: `[host/]path[:tag][@digest]`
+//! Image references, as far as recognizing a sidecar needs them: `[host/]path[:tag][@digest]`
 //! ([grammar](https://github.com/distribution/reference/blob/v0.6.0/reference.go)).
 
 use crate::recipe::Version;

@@ -318,11 +318,11 @@ mod tests {
         );
         for namespace in [&annotated, &labelled] {
             assert_eq!(hold(&[], namespace), HoldKind::Start);
-            let message = |value| hold(&[("usher.dev/hold", value)], namespace);
-            assert_eq!(message("true"), HoldKind::Connect);
-            assert_eq!(message("false"), HoldKind::No);
+            let kind = |value| hold(&[("usher.dev/hold", value)], namespace);
+            assert_eq!(kind("true"), HoldKind::Connect);
+            assert_eq!(kind("false"), HoldKind::No);
             // What cannot be used counts as if it were absent.
-            assert_eq!(message("begin"), HoldKind::Start);
+            assert_eq!(kind("begin"), HoldKind::Start);
         }
     }
 

@@ -209,15 +209,15 @@ fn list(age_ms: Option<u64>, samples: &[Sample]) -> Check {
 
 fn api_server(api: &ApiServer, samples: &[Sample]) -> Check {
     let errors = sum(samples, "usher_node_watch_errors_total", &[]);
-    let heard = api.last_response_ms_ago.map_or_else(
+    let last = api.last_response_ms_ago.map_or_else(
         || "never".to_owned(),
         |since| format!("{} ago", written(since)),
     );
     match &api.error {
         _ if !api.watched => API_SERVER.skipped("the agent runs with --api-server off"),
-        None => API_SERVER.ok(format!("last heard {heard}; {errors} errors")),
+        None => API_SERVER.ok(format!("last response {last}; {errors} errors")),
         Some(_) => API_SERVER.failed(
-            format!("the watch is broken, last heard {heard}; {errors} errors"),
+            format!("the watch is broken, last response {last}; {errors} errors"),
             "kubectl auth can-i watch nodes --as system:serviceaccount:usher:usher; where that says yes, the node does not reach the API server",
         ),
     }

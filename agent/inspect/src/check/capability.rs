@@ -122,11 +122,11 @@ fn capabilities(effective: &Result<BTreeSet<String>, String>) -> Check {
         let all = CAPABILITIES.map(|one| one.name).join(", ");
         return NEEDED.ok(all);
     }
-    let message: Vec<String> = missing
+    let listed: Vec<String> = missing
         .iter()
         .map(|one| format!("{} ({})", one.name, one.purpose))
         .collect();
-    let message = format!("missing: {}", message.join("; "));
+    let message = format!("missing: {}", listed.join("; "));
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
     let fix = format!(
         "securityContext.capabilities.add: [{}] in the agent's container, as the chart has it",

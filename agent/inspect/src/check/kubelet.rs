@@ -113,7 +113,7 @@ fn fix(found: &Found, cause: Cause) -> String {
         Cause::Unauthorized => {
             "a new token (kubectl create token usher -n usher), authentication.webhook.enabled: true in the kubelet's configuration, and an API server that the kubelet reaches to review the token".to_owned()
         }
-        Cause::Forbidden => "the ClusterRole usher needs the rule {apiGroups: [\"\"], resources: [nodes/pods], verbs: [get]}; before Kubernetes 1.33 nodes/proxy instead: helm upgrade usher ... --set kubelet.nodesProxy=true".to_owned(),
+        Cause::Forbidden => "the ClusterRole usher needs the rule {apiGroups: [\"\"], resources: [nodes/pods], verbs: [get]}; a kubelet before 1.33 needs nodes/proxy instead, which helm upgrade grants; kubelet.nodesProxy=true in manifests that are rendered without the cluster".to_owned(),
         Cause::Setting | Cause::ServerError | Cause::Decode => {
             format!("read the kubelet's log (journalctl -u kubelet), and check that {url} is a kubelet")
         }

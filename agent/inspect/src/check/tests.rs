@@ -20,7 +20,7 @@ fn of(checks: &[Check], id: &str) -> Check {
 }
 
 /// The outcome of a check, and its fix.
-fn says(checks: &[Check], id: &str) -> (Outcome, String) {
+fn outcome_and_fix(checks: &[Check], id: &str) -> (Outcome, String) {
     let check = of(checks, id);
     (check.outcome, check.fix.unwrap_or_default())
 }

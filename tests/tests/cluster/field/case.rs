@@ -94,7 +94,7 @@ pub(super) enum Wanted {
     /// `usher explain` reports these findings and no others, with these words. A pod without findings is healthy.
     Explained {
         findings: Vec<String>,
-        message: Vec<String>,
+        words: Vec<String>,
     },
     /// The indexes of an Indexed Job.
     Indexes { completed: String, failed: String },

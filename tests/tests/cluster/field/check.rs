@@ -59,7 +59,7 @@ impl<'lab> Observed<'lab> {
             Wanted::Completes(sidecars) => self.completes(case, pod, sidecars)?,
             Wanted::Connects(port) => self.connects(pod, *port)?,
             Wanted::Starts => self.starts(pod)?,
-            Wanted::Explained { findings, message } => self.explained(pod, findings, message)?,
+            Wanted::Explained { findings, words } => self.explained(pod, findings, words)?,
             Wanted::Indexes { completed, failed } => self.indexes(case, completed, failed)?,
             Wanted::Gone => {}
         }
@@ -226,7 +226,7 @@ impl<'lab> Observed<'lab> {
         soon(listener, started.and_then(unix_ns))
     }
 
-    fn explained(&self, pod: &Value, findings: &[String], message: &[String]) -> Checked {
+    fn explained(&self, pod: &Value, findings: &[String], words: &[String]) -> Checked {
         let pod = format!("{}/{}", self.namespace, Self::name(pod));
         let (text, code) = explain(self.lab, &pod, &["-o", "json"]);
         let explanation: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -243,7 +243,7 @@ impl<'lab> Observed<'lab> {
         let verdict = &explanation["verdict"];
         let text = format!("{verdict} {troubles:?}");
         let is_healthy = verdict["healthy"] == findings.is_empty();
-        let is_whole = message.iter().all(|word| text.contains(word));
+        let is_whole = words.iter().all(|word| text.contains(word));
         ensure(ids == findings && is_healthy && is_whole, || {
             format!("exit code {code:?}: {text}")
         })

@@ -7,7 +7,7 @@ use std::{
 };
 
 const HEAD: &str = "\nReal sidecars on a real node, one Job after the other. Milliseconds from the app's end: request accepted and sidecar\n\
-                    ended are the agent's own record, from the moment when it message the end; Job Complete is what a watch of the API message,\n\
+                    ended are the agent's own record, from the moment when it observed the end; Job Complete is what a watch of the API reported,\n\
                     from the app's last act, and is Kubernetes' own time but for what the two before add.\n\n";
 
 /// One Job that became Complete.

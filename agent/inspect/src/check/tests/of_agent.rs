@@ -170,7 +170,7 @@ fn unhealthy_agent() {
     for (id, outcome, words, change) in cases {
         let mut found = agent("");
         change(found.agent.as_mut().unwrap());
-        let (came, fix) = says(&agent::judge(&found), id);
+        let (came, fix) = outcome_and_fix(&agent::judge(&found), id);
         assert_eq!(came, outcome, "{id}");
         assert!(fix.contains(words), "{id}: {fix}");
     }
@@ -196,7 +196,7 @@ fn unhealthy_agent() {
             "usher explain",
         ),
     ] {
-        let (came, fix) = says(&agent::judge(&agent(more)), id);
+        let (came, fix) = outcome_and_fix(&agent::judge(&agent(more)), id);
         assert_eq!(came, Outcome::Warning, "{id}");
         assert!(fix.contains(words), "{id}: {fix}");
     }
@@ -213,9 +213,13 @@ fn checks_of_the_agent_are_skipped_without_one() {
     assert_eq!(checks.len(), agent::ALL.len());
     let count = Count::of(&checks);
     assert_eq!((count.failed, count.warnings, count.exit_code()), (1, 1, 1));
-    assert!(says(&checks, "agent-runs").1.contains("kubectl get pods"));
     assert!(
-        says(&checks, "remains-tables")
+        outcome_and_fix(&checks, "agent-runs")
+            .1
+            .contains("kubectl get pods")
+    );
+    assert!(
+        outcome_and_fix(&checks, "remains-tables")
             .1
             .contains("usher cleanup --dry-run")
     );

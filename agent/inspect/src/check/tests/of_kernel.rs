@@ -113,7 +113,7 @@ fn kernel_without_one_feature() {
         let mut found = kernel();
         change(&mut found);
         let checks = kernel::judge(&found);
-        let (came, fix) = says(&checks, id);
+        let (came, fix) = outcome_and_fix(&checks, id);
         assert_eq!(came, outcome, "{id}");
         assert!(fix.contains(words), "{id}: {fix}");
         let wrong = |check: &&Check| matches!(check.outcome, Outcome::Failed | Outcome::Warning);
@@ -135,7 +135,7 @@ fn checks_in_a_namespace_are_skipped_without_one() {
         "kernel-queue",
         "kernel-sockets",
     ] {
-        assert_eq!(says(&checks, id).0, Outcome::Skipped);
+        assert_eq!(outcome_and_fix(&checks, id).0, Outcome::Skipped);
     }
 }
 
@@ -153,7 +153,7 @@ fn missing_capabilities_are_listed_with_their_purpose() {
         })
     };
     assert_eq!(
-        says(&judge(all.clone()), "privileges-capabilities").0,
+        outcome_and_fix(&judge(all.clone()), "privileges-capabilities").0,
         Outcome::Ok
     );
     for one in capability::CAPABILITIES {
@@ -175,8 +175,16 @@ fn missing_capabilities_are_listed_with_their_purpose() {
         processes: Err("EACCES".to_owned()),
     };
     let checks = capability::judge(&user);
-    assert!(says(&checks, "privileges-root").1.contains("sudo"));
-    assert!(says(&checks, "privileges-processes").1.contains("hostPID"));
+    assert!(
+        outcome_and_fix(&checks, "privileges-root")
+            .1
+            .contains("sudo")
+    );
+    assert!(
+        outcome_and_fix(&checks, "privileges-processes")
+            .1
+            .contains("hostPID")
+    );
     for (outside, hidden, words) in [(1, 0, "hostPID"), (0, 1, "SYS_PTRACE")] {
         let processes = Ok(capability::Processes {
             namespaces: 1,
@@ -187,7 +195,7 @@ fn missing_capabilities_are_listed_with_their_purpose() {
             processes,
             ..user.clone()
         };
-        let (outcome, fix) = says(&capability::judge(&found), "privileges-processes");
+        let (outcome, fix) = outcome_and_fix(&capability::judge(&found), "privileges-processes");
         assert_eq!(outcome, Outcome::Failed);
         assert!(fix.contains(words), "{fix}");
     }

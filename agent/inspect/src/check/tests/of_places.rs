@@ -38,8 +38,9 @@ pub(super) fn network(files: &[(&str, &str)]) -> cni::Found {
 
 #[test]
 fn network_configurations() {
-    let first = |found: &cni::Found| says(&cni::judge(Some(found)), "network-first-file");
-    let entry = |found: &cni::Found| says(&cni::judge(Some(found)), "network-entry");
+    let first =
+        |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "network-first-file");
+    let entry = |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "network-entry");
     let there = network(&[("10-a.conflist", WITH), ("20-b.conflist", "{")]);
     assert_eq!(
         (first(&there).0, entry(&there).0),
@@ -163,14 +164,22 @@ fn directories_that_cannot_be_used() {
         ..network(&[("10-a.conflist", LIST)])
     };
     let checks = cni::judge(Some(&unwritable));
-    assert!(says(&checks, "network-directory").1.contains("readOnly"));
-    assert!(says(&checks, "network-programs").1.contains("cni.binDir"));
+    assert!(
+        outcome_and_fix(&checks, "network-directory")
+            .1
+            .contains("readOnly")
+    );
+    assert!(
+        outcome_and_fix(&checks, "network-programs")
+            .1
+            .contains("cni.binDir")
+    );
     let elsewhere = cni::Found {
         programs: ["loopback", "usher-cni"].map(str::to_owned).into(),
         platform: Some("gke"),
         ..network(&[("10-a.conflist", LIST)])
     };
-    let (outcome, fix) = says(&cni::judge(Some(&elsewhere)), "network-programs");
+    let (outcome, fix) = outcome_and_fix(&cni::judge(Some(&elsewhere)), "network-programs");
     assert_eq!(outcome, Outcome::Failed);
     assert!(fix.contains("--set platform=gke"), "{fix}");
     let away = cni::Found {
@@ -178,8 +187,15 @@ fn directories_that_cannot_be_used() {
         ..network(&[])
     };
     let checks = cni::judge(Some(&away));
-    assert!(says(&checks, "network-directory").1.contains("cni.confDir"));
-    assert_eq!(says(&checks, "network-entry").0, Outcome::Skipped);
+    assert!(
+        outcome_and_fix(&checks, "network-directory")
+            .1
+            .contains("cni.confDir")
+    );
+    assert_eq!(
+        outcome_and_fix(&checks, "network-entry").0,
+        Outcome::Skipped
+    );
 }
 
 #[test]
@@ -259,7 +275,7 @@ fn each_failed_request_to_the_kubelet_has_its_own_fix() {
                 error: error.to_owned(),
             }),
         };
-        let (outcome, fix) = says(&kubelet::judge(&found), "kubelet-pods");
+        let (outcome, fix) = outcome_and_fix(&kubelet::judge(&found), "kubelet-pods");
         assert_eq!(outcome, Outcome::Failed);
         assert!(fix.contains(words), "{cause:?}: {fix}");
     }
@@ -308,7 +324,7 @@ fn places_of_the_node() {
         ("node-run-directory", Outcome::Failed, "mkdir -p /run/usher"),
         ("node-configuration", Outcome::Failed, "correct that line"),
     ] {
-        let (came, fix) = says(&checks, id);
+        let (came, fix) = outcome_and_fix(&checks, id);
         assert_eq!(came, outcome, "{id}");
         assert!(fix.contains(words), "{id}: {fix}");
     }
@@ -316,7 +332,10 @@ fn places_of_the_node() {
         bundles: node::Bundles::Off,
         ..node()
     };
-    assert_eq!(says(&node::judge(&off), "node-bundles").0, Outcome::Skipped);
+    assert_eq!(
+        outcome_and_fix(&node::judge(&off), "node-bundles").0,
+        Outcome::Skipped
+    );
 }
 
 /// A pod with several containers of one recipe counts once for that recipe.

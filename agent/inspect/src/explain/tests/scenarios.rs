@@ -63,7 +63,7 @@ struct Pod {
     findings: Vec<String>,
     /// Texts that the verdict or the findings contain.
     #[serde(default)]
-    message: Vec<String>,
+    words: Vec<String>,
     /// Texts that no output contains.
     #[serde(default)]
     never: Vec<String>,
@@ -194,7 +194,7 @@ fn wrong(pod: &Pod, healthy: bool) -> Option<String> {
     let found = troubles(&scenario);
     let text = format!("{verdict:?} {findings:#?}");
     let missing: Vec<&String> = pod
-        .message
+        .words
         .iter()
         .filter(|word| !text.contains(*word))
         .collect();
