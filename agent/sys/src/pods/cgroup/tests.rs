@@ -163,6 +163,11 @@ async fn no_watches() {
     scratch.make(&format!("{pod}/{}", id("aa")));
     let (changes, errors) = tree.changed().await.unwrap();
     assert_eq!((text(&changes), errors.len()), (vec!["+aa".to_owned()], 0));
+    // Only the directory that is new.
+    let other = UID.replace('0', "1");
+    scratch.make(&format!("kubepods/besteffort/pod{other}"));
+    let (changes, errors) = tree.changed().await.unwrap();
+    assert_eq!((changes.len(), errors.len()), (1, 1), "{errors:?}");
     fs::write(WATCHES, "64").unwrap();
     scratch.make(&format!("{pod}/{}", id("bb")));
     let (changes, errors) = tree.changed().await.unwrap();
