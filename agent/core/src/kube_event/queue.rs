@@ -7,7 +7,7 @@
 //!
 //! One request is in flight at a time. A transient failure is retried with an exponential backoff. It delays the other
 //! Events of the same namespace, because an admission webhook or a missing permission fails all of them. One that fails
-//! although the server accepts others of its namespace is sent after them. Other namespaces wait longer only if several
+//! before and after the server accepts another one of its namespace is sent after the others. Other namespaces wait longer only if several
 //! fail in a row.
 
 mod backoff;
@@ -24,7 +24,7 @@ use serde_json::Value;
 use self::{
     backoff::Backoff,
     budget::{Bucket, Rate},
-    object::{Key, Object},
+    object::{Failure, Key, Object},
 };
 use super::{EventType, Notice};
 use crate::base::time::Timestamp;
@@ -163,7 +163,8 @@ impl Queue {
         let found = events
             .filter(|(_at, key)| ready(key) <= now)
             .min_by_key(|(_at, key)| {
-                let is_refused = objects.get(key).is_some_and(|object| object.is_refused);
+                let object = objects.get(key);
+                let is_refused = object.is_some_and(|it| it.failure == Failure::Refused);
                 (backoff.failures_of(&key.namespace), is_refused)
             });
         let found = found.map(|(at, _key)| at);
@@ -193,7 +194,7 @@ impl Queue {
         };
         if let ApiResult::Retry(after) = result {
             object.waits = true;
-            object.has_failed = true;
+            object.failed();
             // The server may refuse only this one.
             if self.backoff.failures_of(&key.namespace) < FIRST_TRIES {
                 self.waiting.push_front(key.clone());
@@ -222,7 +223,7 @@ impl Queue {
                 if other.namespace == key.namespace
                     && let Some(object) = self.objects.get_mut(other)
                 {
-                    object.is_refused |= object.has_failed;
+                    object.other_accepted();
                 }
             }
             if is_repeated {

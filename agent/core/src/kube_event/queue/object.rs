@@ -38,6 +38,18 @@ impl Key {
     }
 }
 
+/// Whether the server refuses this Event, as an admission webhook may do for ever, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    None,
+    /// It failed.
+    Once,
+    /// Afterwards the server accepted another Event of the namespace.
+    Suspected,
+    /// Then this one failed again.
+    Refused,
+}
+
 #[derive(Debug)]
 pub(super) struct Object {
     namespace: String,
@@ -50,10 +62,7 @@ pub(super) struct Object {
     pub(super) seen: Timestamp,
     /// Whether the queue contains it.
     pub(super) waits: bool,
-    /// Whether a request failed since the last accepted one.
-    pub(super) has_failed: bool,
-    /// Whether the server accepted another Event of the namespace afterwards. An admission webhook may refuse one for ever.
-    pub(super) is_refused: bool,
+    pub(super) failure: Failure,
 }
 
 impl Object {
@@ -69,8 +78,7 @@ impl Object {
             sent: 0,
             seen: now,
             waits: true,
-            has_failed: false,
-            is_refused: false,
+            failure: Failure::None,
         }
     }
 
@@ -114,8 +122,23 @@ impl Object {
         }
     }
 
+    /// A request for it failed.
+    pub(super) fn failed(&mut self) {
+        self.failure = match self.failure {
+            Failure::None | Failure::Once => Failure::Once,
+            Failure::Suspected | Failure::Refused => Failure::Refused,
+        };
+    }
+
+    /// The server accepted another Event of the namespace.
+    pub(super) fn other_accepted(&mut self) {
+        if self.failure == Failure::Once {
+            self.failure = Failure::Suspected;
+        }
+    }
+
     pub(super) fn accepted(&mut self) {
         self.notice = None;
-        (self.has_failed, self.is_refused) = (false, false);
+        self.failure = Failure::None;
     }
 }

@@ -84,6 +84,22 @@ fn refused_events_delay_the_others_of_their_namespace_for_a_while() {
     assert_eq!(queue.len(), refused.len());
 }
 
+/// Events that failed in an outage are older than those after it.
+#[test]
+fn events_of_an_outage_stay_first() {
+    let mut queue = queue();
+    for pod in 0..4 {
+        queue.offer(at(0), notice_in("shop", pod, Reason::SidecarStays));
+    }
+    let (accepted, refused) = run(&mut queue, at(0), at(120_000), &["shop"]);
+    assert!(accepted.is_empty() && refused > 6, "{accepted:?} {refused}");
+    queue.offer(at(120_000), notice_in("shop", 4, Reason::SidecarStays));
+    let (accepted, _refused) = run(&mut queue, at(120_000), at(240_000), &[]);
+    let names: Vec<&str> = accepted.iter().map(|(_at, name)| &name[..]).collect();
+    assert_eq!(names.len(), 5);
+    assert_eq!(names[4], "pod-4", "{names:?}");
+}
+
 /// As without an API server. All requests together are no more than a few a minute.
 #[test]
 fn failures_of_many_namespaces_delay_all() {
