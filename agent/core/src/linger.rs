@@ -7,7 +7,6 @@
 mod candidate;
 mod command;
 mod drain;
-mod grace;
 mod late;
 mod observe;
 mod policy;

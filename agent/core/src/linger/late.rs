@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    grace::ROUNDING,
     review::LingerReview,
-    state::{Held, Lingers, Progress},
+    state::{Held, Lingers, Progress, ROUNDING},
 };
 use crate::{
     base::{id::ContainerKey, time::Timestamp},
@@ -63,8 +62,7 @@ impl LingerReview<'_> {
             Some(spec) => {
                 // The kubelet subtracts the time of a preStop hook. When it began with the hook is not known: it may have
                 // noticed the deletion late. The runtime's timer has that time, and kills first where it ends before.
-                let end = held.grace.end(held.since);
-                let end = end.unwrap_or(held.since + spec.grace) + ROUNDING;
+                let end = held.since + held.grace.unwrap_or(spec.grace) + ROUNDING;
                 // A deadline that is over does not take the time to react.
                 let kill_at = end.max(self.now + LEAST);
                 Progress::Late { kill_at }

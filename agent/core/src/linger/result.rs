@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::{
     Released, StopResult,
-    grace::GracePeriods,
     report::{released, unsupported},
     review::LingerReview,
     state::{Held, Lingers, Progress},
@@ -56,7 +55,7 @@ impl LingerReview<'_> {
                         at,
                         is_listed,
                         is_app,
-                        grace: GracePeriods::default(),
+                        grace: None,
                         apps_run: true,
                         setting: wanted.and_then(|stop| stop.setting),
                         quiet: None,
@@ -88,6 +87,8 @@ impl LingerReview<'_> {
                     _ => Released::Deadline,
                 };
                 let why = match (at_limit, ordered) {
+                    // The holder's limit came while the order was under way.
+                    (true, Some(why @ (Released::AppsEnded | Released::Quiet))) => why,
                     (true, None | Some(Released::EarlierStage))
                         if early == Released::EarlierStage =>
                     {

@@ -87,7 +87,7 @@ impl LingerReview<'_> {
                 continue;
             };
             if let Some(spec) = self.spec.filter(|spec| spec.deleting) {
-                held.grace.listed(self.now, spec.grace);
+                held.grace.get_or_insert(spec.grace);
             }
             if held.why.is_some() {
                 continue;
@@ -124,13 +124,25 @@ impl LingerReview<'_> {
                 .candidate(view, id)
                 .is_some_and(|candidate| candidate.limit.is_ok());
         if !is_wanted {
-            Some(Released::NotWanted)
+            Some(self.why_unwanted(view, id, held))
         } else if !held.is_app && !self.app_runs(view) && !is_needed() {
             Some(Released::AppsEnded)
         } else if held.is_listed && !view.spec.deleting {
             Some(Released::NotDeleted)
         } else {
             None
+        }
+    }
+
+    /// Why a stop signal that waits is not to wait any more: a deletion with a grace period too short for it, or else the
+    /// mode or an annotation.
+    fn why_unwanted(self, view: &PodView, id: &ContainerId, held: &Held) -> Released {
+        let limit = self.candidate(view, id).map(|candidate| candidate.limit);
+        match limit {
+            Some(Err(NoLinger::Grace { .. })) if self.mode == Mode::Enforce => {
+                held.early(Released::Deadline)
+            }
+            _ => Released::NotWanted,
         }
     }
 

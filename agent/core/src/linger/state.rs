@@ -7,7 +7,6 @@ use std::{
 
 use super::{
     Released, Stop,
-    grace::{GracePeriods, ROUNDING},
     pre_stop::{inbound::Inbound, quiet::Quiet},
 };
 use crate::{
@@ -19,6 +18,9 @@ use crate::{
     pod::spec::Pod,
     recipe::step::Request,
 };
+
+/// The deletion's time has no fractions of a second.
+pub(super) const ROUNDING: Duration = Duration::from_secs(1);
 
 /// The held stop signals of one pod's sidecars and apps.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +74,9 @@ pub(super) struct Held {
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
-    pub(super) grace: GracePeriods,
+    /// The grace period when the kubelet's list first showed the deletion. A later, shorter one does not shorten the stop
+    /// that has begun ([kubernetes/kubernetes#83916](https://github.com/kubernetes/kubernetes/issues/83916)).
+    pub(super) grace: Option<Duration>,
     /// At the last review.
     pub(super) apps_run: bool,
     /// The limit that the annotation sets.

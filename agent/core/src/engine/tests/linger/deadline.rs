@@ -113,6 +113,30 @@ fn shorter_grace_period_of_the_deletion_is_kept() {
     assert!(stage.take().contains(&"stops []".to_owned()));
 }
 
+/// The app ends at the holder's limit.
+#[test]
+fn limit_after_the_end_of_the_apps_is_no_early_release() {
+    let mut stage = Stage::lingering(requested());
+    stage.exit("a", 0);
+    let line = stage.released_after(seconds(23), true);
+    assert!(!line.contains("an app still runs"), "{line}");
+}
+
+/// `kubectl delete --now`.
+#[test]
+fn grace_period_that_is_too_short_is_the_reason() {
+    let mut stage = armed(requested());
+    stage.delete(1, 0);
+    stage.held_at(NOON);
+    stage.list();
+    assert!(stage.take().contains(&"stops []".to_owned()));
+    let line = stage.released(false);
+    assert!(
+        line.contains("the rest of the pod's grace period"),
+        "{line}"
+    );
+}
+
 /// `kubectl delete --grace-period=15` while the signal waits. Nothing else happens in the pod.
 #[test]
 fn later_shorter_deadline_is_kept() {
