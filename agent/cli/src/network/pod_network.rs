@@ -23,8 +23,8 @@ use crate::{
 /// How long a command waits for the rules of iptables-legacy. Reading 20,000 rules takes some milliseconds.
 const LEGACY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether a thread still waits for the kernel's lock of these rules.
-static IS_LOCKED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread reads these rules, or waits for the kernel's lock of them.
+static IS_READING: AtomicBool = AtomicBool::new(false);
 
 /// Opens the pod's network namespace. The node's own is opened only with `allow_host`; `effect` describes what the
 /// command would do there.
@@ -84,16 +84,15 @@ fn has_costly_rules(netns: &Arc<Netns>) -> bool {
 /// The evaluations by rules of iptables-legacy, none if they cannot be read in time. Another pod may have their lock for any
 /// time, and the call cannot be interrupted, so it runs on a thread of its own.
 fn legacy_evaluations(netns: &Arc<Netns>) -> u64 {
-    if IS_LOCKED.load(Ordering::Relaxed) {
+    if IS_READING.swap(true, Ordering::Relaxed) {
         return 0;
     }
     let (done, evaluations) = mpsc::channel();
     let netns = Arc::clone(netns);
-    thread::spawn(move || done.send(iptables::evaluations(&netns).unwrap_or_default()));
-    evaluations
-        .recv_timeout(LEGACY_TIMEOUT)
-        .unwrap_or_else(|_late| {
-            IS_LOCKED.store(true, Ordering::Relaxed);
-            0
-        })
+    thread::spawn(move || {
+        let read = iptables::evaluations(&netns).unwrap_or_default();
+        IS_READING.store(false, Ordering::Relaxed);
+        done.send(read)
+    });
+    evaluations.recv_timeout(LEGACY_TIMEOUT).unwrap_or_default()
 }

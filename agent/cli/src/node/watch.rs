@@ -189,6 +189,8 @@ impl Filter {
         let pod = match &self.which {
             Which::All => true,
             Which::Uid(uid) => entry.uid == *uid,
+            // With its namespace: that of another pod may end with it.
+            Which::Part(part) if part.contains('/') => entry.pod.starts_with(part),
             Which::Part(part) => entry.pod.contains(part) || entry.uid.starts_with(part),
         };
         let own = entry
@@ -262,6 +264,8 @@ mod tests {
             (filter(Which::Uid("u".to_owned()), None, &[]), false),
             (filter(Which::Part("report".to_owned()), None, &[]), true),
             (filter(Which::Part("bank".to_owned()), None, &[]), false),
+            (filter(Which::Part("shop/rep".to_owned()), None, &[]), true),
+            (filter(Which::Part("hop/rep".to_owned()), None, &[]), false),
         ];
         for (filter, fits) in table {
             assert_eq!(filter.fits(&entry), fits, "{filter:?}");
