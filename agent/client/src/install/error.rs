@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use usher_core::cni::conflist;
 
+use super::runtime;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{doing} {path:?}")]
@@ -36,8 +38,9 @@ pub enum Error {
         types: String,
     },
     #[error(
-        "containerd looks for CNI plugins in {other:?}, by its configuration on the node, and not in the directory that \
-         is mounted as {dir:?}"
+        "containerd looks for CNI plugins in {other:?}, by {} on the node, and not in the directory that is mounted as \
+         {dir:?}",
+        runtime::CONFIG
     )]
     OtherPlugins { dir: PathBuf, other: PathBuf },
     #[error(

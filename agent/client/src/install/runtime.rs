@@ -13,7 +13,7 @@ use usher_core::cni::containerd;
 use usher_sys::files::rooted::{Links, Root};
 
 /// containerd's configuration on the host.
-const CONFIG: &str = "/etc/containerd/config.toml";
+pub(super) const CONFIG: &str = "/etc/containerd/config.toml";
 /// Its size limit.
 const LIMIT: u64 = 1024 * 1024;
 /// Exists where this containerd has run a pod. Other runtimes, and the containerd of k3s and its like, have other
@@ -64,7 +64,8 @@ pub(super) fn other_dir<'dirs>(
     if dirs.iter().any(is_own) {
         return None;
     }
-    // Without a plugin of the list the configuration is not the one in use.
-    let has_any = |dir: &&PluginDir| types.iter().any(|name| dir.has(name));
-    dirs.iter().find(has_any)
+    // A containerd that used these directories would need every plugin of the list.
+    let is_there = |name: &String| dirs.iter().any(|dir| dir.has(name));
+    let is_usable = !types.is_empty() && types.iter().all(is_there);
+    dirs.first().filter(|_| is_usable)
 }

@@ -232,7 +232,8 @@ fn directory_that_containerd_does_not_use_is_refused() {
     }
     let config = "[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"/usr/lib/cni\"";
     fs::write(root("etc/containerd/config.toml"), config).unwrap();
-    // Without the network's plugins there, the configuration is not the one in use.
+    // Without all of the network's plugins there, the configuration is not the one in use.
+    fs::write(root("usr/lib/cni/ptp"), "not usher's").unwrap();
     let start = Instant::now();
     settle(&mut host.installer(), start);
     assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
