@@ -195,11 +195,34 @@ fn restart_by_kubelet(
     if !is_over && container.restarts_on_resize {
         return Some(KubeletRestart::Resize);
     }
+    // The sandbox has no name, and begins before its containers.
+    let has_sandbox = runs.unnamed().any(|other| other.order < run.order);
+    if is_never || has_sandbox {
+        return None;
+    }
     // The kubelet decides about all containers before it ends those of the old sandbox, and starts them one by one. The
     // next run of this one may be among those that have just begun, and the status an old one.
-    let mut unnamed = runs.unnamed_since(run.order + 1);
-    let may_be_next = |new: &Run| new.state == RunState::Starting || !is_over && new.order >= begun;
-    (!is_never && unnamed.any(may_be_next)).then_some(KubeletRestart::NewSandbox)
+    let mut later = runs
+        .unnamed()
+        .filter(|other| other.order >= begun && !other.hidden);
+    let may_begin = later.any(|new| !is_over || new.state == RunState::Starting);
+    may_begin.then_some(KubeletRestart::NewSandbox)
+}
+
+/// The exit code of a run after this one that the kernel did not show: without a watch, the cgroups of a pod are listed
+/// every two seconds.
+fn end_of_unseen_run(
+    runs: &Runs,
+    container: &Container,
+    (id, run): (&ContainerId, &Run),
+) -> Option<i32> {
+    let status = container.status.as_ref().filter(|_| !run.lives())?;
+    let is_next = status.last.as_ref().is_some_and(|last| last.id == *id);
+    let is_unseen = status.id.as_ref().is_some_and(|next| !runs.contains(next));
+    match status.state {
+        Reported::Terminated(code) if is_next && is_unseen => Some(code),
+        _ => None,
+    }
 }
 
 /// The exit code of a run, from the kernel or else from the kubelet.
@@ -282,6 +305,9 @@ fn app(
         let restart = runs.restart.as_ref();
         if restart.is_some_and(|restart| is_restarted(restart, spec, &container.name, run)) {
             return restarts();
+        }
+        if let Some(code) = end_of_unseen_run(runs, container, (id, run)) {
+            return judge(Some(code), None, Some(run.order));
         }
         return match run.state {
             RunState::Starting if run.hidden => Progress::Hidden,

@@ -107,6 +107,9 @@ impl Termination<'_> {
             quit.reported.last_decision = None;
             actions.push(self.report(None, Kind::PodFinished { sidecars }));
         }
+        // The kubelet has not restarted the app after all.
+        let last = &mut quit.reported.last_decision;
+        last.take_if(|last| matches!(last, Kind::Waiting(WaitReason::KubeletMayRestart { .. })));
         self.report_exits(quit, actions);
         if self.is_delayed(quit, actions) {
             return Need::Nothing;

@@ -257,11 +257,10 @@ impl Runs {
             .count()
     }
 
-    /// The living runs from this order on that have no name: a new sandbox, and containers that are being started.
-    pub(crate) fn unnamed_since(&self, order: u64) -> impl Iterator<Item = &Run> {
+    /// The living runs without a name: the sandbox, and containers that are being started.
+    pub(crate) fn unnamed(&self) -> impl Iterator<Item = &Run> {
         self.iter()
-            .filter(move |(_id, run)| run.order >= order && run.lives() && !run.hidden)
-            .filter(|(id, run)| self.name_of(id, run).is_none())
+            .filter(|(id, run)| run.lives() && self.name_of(id, run).is_none())
             .map(|(_id, run)| run)
     }
 

@@ -174,6 +174,12 @@ fn new_sandboxes() {
             "all app!0 ; +sandbox?",
             &[],
         ),
+        row(
+            "a sandbox without a process, found after the app, is no new one",
+            "OnFailure app istio-proxy",
+            "pod +istio-proxy +app ~sandbox list ; app!0",
+            &[FINISHED, QUIT],
+        ),
     ]);
 }
 

@@ -5,7 +5,6 @@ use super::{check, row};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 const RUNS: &str = "waiting: app container app runs";
-const SANDBOX: &str = "waiting: container app ended, and the kubelet has not reported whether it restarts it after a change of the pod's sandbox";
 const UNLISTED: &str = "waiting: the kubelet does not list the pod yet";
 
 #[test]
@@ -51,7 +50,7 @@ fn container_kinds_that_exited() {
             "the sidecar first, and it comes back",
             "OnFailure app istio-proxy",
             "all ; istio-proxy!1 app!0 +istio-proxy",
-            &[SANDBOX, FINISHED, "istio-proxy.1 POST :15020/quitquitquit"],
+            &[FINISHED, "istio-proxy.1 POST :15020/quitquitquit"],
         ),
         row(
             "a native sidecar beside a regular one is ignored",

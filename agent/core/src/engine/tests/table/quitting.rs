@@ -196,6 +196,12 @@ fn late_reply_leaves_no_state() {
 fn restarted_sidecars() {
     check(&[
         row(
+            "a restart of the sidecar is no change of the sandbox",
+            "OnFailure app istio-proxy",
+            "all app!0 istio-proxy>accepted istio-proxy!1 ; +istio-proxy 1s",
+            &["istio-proxy.1 POST :15020/quitquitquit"],
+        ),
+        row(
             "quit again, a second later",
             "Never app istio-proxy",
             "all app!0 istio-proxy>accepted istio-proxy!1 +istio-proxy ; 999ms",

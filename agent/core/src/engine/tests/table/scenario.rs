@@ -25,7 +25,7 @@
 //! | `NAME!3` `NAME!TERM` `NAME!` | the newest run ends with a code, by a signal, in an unknown way |
 //! | `NAME!later3` | it exits, and then the kernel reports its code, as on a node |
 //! | `?x` | a container starts and ends before it can be read |
-//! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before |
+//! | `NAME=T3` `NAME=R` `NAME=W` `NAME=W3` `NAME=T128@x` `NAME=R@x` | its status from now on: terminated, running, waiting, waiting after a code; of the run `x`; `NAME=R3@x` has `x` as the run before; `NAME=L0@x` ended after the newest known run, which ended with 1 |
 //! | `NAME>200` `NAME>accepted` `NAME>signalled` `NAME>refused` `NAME>late` `NAME>silent` `NAME>over` | the outcome of an attempt |
 //! | `NAME>opaque` `NAME>started` `NAME>executed` `NAME>gone` `NAME>version=1.20.1` | its processes are hidden; are found late; run its image; its cgroup is gone; the reply to its version query |
 //! | `deleting` `terminal=Evicted` `KEY=VALUE` | the pod is listed like this from now on |
@@ -302,6 +302,14 @@ impl Scenario {
             "R" if last.is_some() => (RunState::Running, last, Some(self.id_of_newest(name))),
             "R" => (RunState::Running, None, id),
             "T" => (RunState::Terminated(code.unwrap()), None, id),
+            "L" => {
+                let (id_of_last, code) = (self.id_of_newest(name), code.unwrap());
+                let last = Ended {
+                    id: id_of_last,
+                    code: 1,
+                };
+                (RunState::Terminated(code), Some(last), id)
+            }
             _ => (RunState::Waiting, last, id),
         };
         let containers = &mut self.stage.spec.containers;

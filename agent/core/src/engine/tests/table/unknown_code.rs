@@ -62,6 +62,24 @@ fn exit_codes_unknown_to_the_kernel() {
             ],
         ),
         row(
+            "the kernel did not show the next run, which ended for good",
+            "OnFailure app istio-proxy",
+            "all app!1 10s ; app=L0@x 6m",
+            &[FINISHED, QUIT],
+        ),
+        row(
+            "the kernel did not show the next run, which failed",
+            "OnFailure app istio-proxy",
+            "all app!1 10s ; app=L1@x 6m",
+            &[],
+        ),
+        row(
+            "the kernel did not show the run after a failed probe",
+            "OnFailure app istio-proxy probe=app",
+            "all app!0 ; app=L0@x 1m",
+            &[FINISHED, QUIT],
+        ),
+        row(
             "so it was after a run that usher did not observe",
             "OnFailure app istio-proxy",
             "pod +istio-proxy app=W1@app.0 list 10s ; ?x app=T0@x 1m",
