@@ -31,7 +31,7 @@ const MAX_BUFFER: u64 = 256 * 1024 * 1024;
 /// packet is printed as a line. With -w the packets are written as pcapng, for Wireshark and tshark; a comment at the
 /// first packet of each connection names the container that listens:
 ///
-///   kubectl exec -n usher ds/usher -- usher capture shop/report -w - | wireshark -k -i -
+///   kubectl usher capture shop/report -w - | wireshark -k -i -
 ///
 /// Packets on loopback are captured once, when they are received. Values of one flag are alternatives (--port 80,443);
 /// different flags must all match. The capture ends at the first of --count, --duration and --size, at SIGINT or
