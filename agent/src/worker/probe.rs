@@ -169,7 +169,7 @@ impl Target {
             Some(Ok(is_ready)) => is_ready,
             Some(Err(trouble)) => {
                 self.lanes.report_trouble(self.lane.netns, trouble).await;
-                // The agent ends the hold.
+                // The agent fails this probe after the report.
                 std::future::pending().await
             }
             None => false,

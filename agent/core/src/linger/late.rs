@@ -54,15 +54,15 @@ impl LingerReview<'_> {
         wake
     }
 
-    /// What remains of a run whose stop signal was released.
-    pub(super) fn released(self, held: &Held) -> Progress {
+    /// What remains of a run whose stop signal was released, in a deletion with this grace period at first.
+    pub(super) fn released(self, held: &Held, grace: Option<Duration>) -> Progress {
         // The runtime's own timer is right for a signal that waited no longer.
         let is_late = self.now.since(held.since) > ROUNDING;
         match self.spec.filter(|spec| is_late && spec.deleting) {
             Some(spec) => {
                 // The kubelet subtracts the time of a preStop hook. When it began with the hook is not known: it may have
                 // noticed the deletion late. The runtime's timer has that time, and kills first where it ends before.
-                let end = held.since + held.grace.unwrap_or(spec.grace) + ROUNDING;
+                let end = held.since + grace.unwrap_or(spec.grace) + ROUNDING;
                 // A deadline that is over does not take the time to react.
                 let kill_at = end.max(self.now + LEAST);
                 Progress::Late { kill_at }

@@ -55,7 +55,6 @@ impl LingerReview<'_> {
                         at,
                         is_listed,
                         is_app,
-                        grace: None,
                         apps_run: true,
                         setting: wanted.and_then(|stop| stop.setting),
                         quiet: None,
@@ -78,7 +77,7 @@ impl LingerReview<'_> {
                         // The annotation may have changed since. After the sidecar's end its stop signal is no longer wanted.
                         let wanted = lingers.wanted.iter().find(|stop| stop.id == *id);
                         let setting = wanted.map_or(before.setting, |stop| stop.setting);
-                        (before.why, setting, self.released(&before))
+                        (before.why, setting, self.released(&before, lingers.grace))
                     }
                     _ => (None, None, Progress::Over),
                 };
@@ -110,7 +109,8 @@ impl LingerReview<'_> {
             }
             StopResult::Lost => {
                 if let Some(Progress::Held(held)) = before {
-                    lingers.runs.insert(id.clone(), self.released(&held));
+                    let after = self.released(&held, lingers.grace);
+                    lingers.runs.insert(id.clone(), after);
                     let time = self.now.since(held.since);
                     let why = match held.early(Released::HolderEnded) {
                         Released::EarlierStage => held.why.unwrap_or(Released::EarlierStage),

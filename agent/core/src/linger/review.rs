@@ -48,6 +48,9 @@ impl LingerReview<'_> {
         lingers: &mut Lingers,
         actions: &mut Vec<Action>,
     ) -> Option<Timestamp> {
+        if let Some(spec) = self.spec.filter(|spec| spec.deleting) {
+            lingers.grace.get_or_insert(spec.grace);
+        }
         let held = self.review_held(lingers, actions);
         let late = self.review_late(lingers, actions);
         self.drain_held(lingers, actions);
@@ -86,9 +89,6 @@ impl LingerReview<'_> {
             let Progress::Held(held) = progress else {
                 continue;
             };
-            if let Some(spec) = self.spec.filter(|spec| spec.deleting) {
-                held.grace.get_or_insert(spec.grace);
-            }
             if held.why.is_some() {
                 continue;
             }

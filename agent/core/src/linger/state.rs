@@ -34,6 +34,9 @@ pub(crate) struct Lingers {
     pub(super) early: BTreeSet<ContainerId>,
     /// Containers that were reported as unsupported.
     pub(super) reported: BTreeSet<String>,
+    /// The grace period when the kubelet's list first showed the deletion. A later, shorter one does not shorten the stop
+    /// that has begun ([kubernetes/kubernetes#83916](https://github.com/kubernetes/kubernetes/issues/83916)).
+    pub(super) grace: Option<Duration>,
     /// In observe mode: what clients do after the stop signal of an app.
     pub(super) inbound: Option<Inbound>,
 }
@@ -74,9 +77,6 @@ pub(super) struct Held {
     /// The kubelet replied after the signal came: its list shows whether it deletes the pod.
     pub(super) is_listed: bool,
     pub(super) is_app: bool,
-    /// The grace period when the kubelet's list first showed the deletion. A later, shorter one does not shorten the stop
-    /// that has begun ([kubernetes/kubernetes#83916](https://github.com/kubernetes/kubernetes/issues/83916)).
-    pub(super) grace: Option<Duration>,
     /// At the last review.
     pub(super) apps_run: bool,
     /// The limit that the annotation sets.

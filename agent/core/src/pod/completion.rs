@@ -244,7 +244,8 @@ pub(crate) fn has_failed(runs: &Runs, spec: &Pod) -> Option<bool> {
         .filter_map(|container| {
             let code = match runs.newest(&container.name) {
                 Some((_id, run)) if run.lives() => return None,
-                Some((id, run)) => code_of(container, id, run),
+                Some((id, run)) => end_of_unseen_run(runs, container, (id, run))
+                    .or_else(|| code_of(container, id, run)),
                 None => match container.status.as_ref()?.state {
                     Reported::Terminated(code) => Some(code),
                     Reported::Running => None,

@@ -154,6 +154,24 @@ fn later_shorter_deadline_is_kept() {
     );
 }
 
+/// The second deletion comes during the `preStop` hook. The kubelet does not shorten the stop that has begun.
+#[test]
+fn grace_period_of_the_first_deletion_stays() {
+    let mut stage = armed(requested());
+    stage.delete(60, 0);
+    stage.list();
+    stage.delete(20, 0);
+    stage.held_at(NOON);
+    stage.list();
+    stage.pass(seconds(16));
+    stage.released_after(seconds(16), false);
+    stage.take();
+    stage.pass(seconds(44));
+    assert_eq!(stage.take(), [""; 0]);
+    stage.pass(seconds(2));
+    assert_eq!(stage.take(), ["i SIGKILL", "istio-proxy linger-killed"]);
+}
+
 /// `kubectl delete --force --grace-period=0`.
 #[test]
 fn unlisted_pod_is_released() {
