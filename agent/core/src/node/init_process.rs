@@ -1,11 +1,14 @@
 //! Selects the init process of a container.
 
+use std::{cmp::Reverse, collections::BTreeSet};
+
 use crate::base::id::Pid;
 
 /// A process of a container's cgroup, with the facts that the selection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub pid: Pid,
+    pub parent: Pid,
     /// Its pid in each pid namespace that it is in, outermost first (`NSpid` of `/proc/<pid>/status`).
     pub nspid: Vec<i32>,
     /// Start in clock ticks since boot (field 22 of `/proc/<pid>/stat`).
@@ -26,16 +29,22 @@ impl Candidate {
 /// of a pid namespace, they have. Where the pod shares a pid namespace (`shareProcessNamespace`, `hostPID`), the caller
 /// must check that: see [`Choice::certain`].
 pub fn init_process(candidates: &[Candidate]) -> Option<Choice> {
-    // Processes may have the same tick, and pids may be reused. A nested namespace has longer lists than its creator's.
-    let oldest = candidates.iter().min_by_key(|process| {
-        let depth = process.nspid.len();
-        (
-            process.start_ticks,
-            depth,
-            !process.is_pid_one(),
-            process.pid,
-        )
-    })?;
+    let first = candidates.iter().map(|process| process.start_ticks).min()?;
+    let oldest = || {
+        candidates
+            .iter()
+            .filter(|process| process.start_ticks == first)
+    };
+    // Several may have started within this tick. A process that one of them has forked is not the init process. The
+    // runtime's process of an exec is no child of it either, but has entered the container from the node's pid namespace,
+    // so it has a shorter list of pids.
+    let pids: BTreeSet<Pid> = oldest().map(|process| process.pid).collect();
+    let oldest = oldest()
+        .filter(|process| !pids.contains(&process.parent))
+        .min_by_key(|process| {
+            let depth = Reverse(process.nspid.len());
+            (!process.is_pid_one(), depth, process.pid)
+        })?;
     Some(Choice {
         pid: oldest.pid,
         certain: oldest.is_pid_one(),
@@ -54,9 +63,15 @@ pub struct Choice {
 mod tests {
     use super::*;
 
+    /// A child of the runtime's shim.
     fn candidate(pid: i32, nspid: &[i32], start_ticks: u64) -> Candidate {
+        child(2, pid, nspid, start_ticks)
+    }
+
+    fn child(parent: i32, pid: i32, nspid: &[i32], start_ticks: u64) -> Candidate {
         Candidate {
             pid: Pid(pid),
+            parent: Pid(parent),
             nspid: nspid.to_vec(),
             start_ticks,
         }
@@ -91,14 +106,20 @@ mod tests {
         let of_host = [candidate(60, &[60], 1), candidate(90, &[90, 1], 9)];
         assert_eq!(init_process(&of_host), expected);
         // Within a tick, and with a pid that was used before.
-        let at_once = [candidate(12, &[12, 20, 1], 1), candidate(60, &[60, 11], 1)];
+        let at_once = [child(60, 12, &[12, 20, 1], 1), candidate(60, &[60, 11], 1)];
         assert_eq!(init_process(&at_once), expected);
-        let reused = [candidate(300, &[300, 7], 1), candidate(900, &[900, 1], 1)];
-        let expected = Choice {
-            pid: Pid(900),
-            certain: true,
-        };
-        assert_eq!(init_process(&reused), Some(expected));
+        let reused = [child(900, 300, &[300, 7], 1), candidate(900, &[900, 1], 1)];
+        assert_eq!(init_process(&reused).unwrap().pid, Pid(900));
+    }
+
+    /// The runtime's process of a hook or probe, which has entered the container's mount namespace.
+    #[test]
+    fn process_of_an_exec_is_not_the_init_process() {
+        for nspid in [&[60, 1][..], &[60, 11], &[60]] {
+            let exec = candidate(70, &[70], 1);
+            let choice = init_process(&[exec, candidate(60, nspid, 1)]).unwrap();
+            assert_eq!(choice.pid, Pid(60), "{nspid:?}");
+        }
     }
 
     #[test]

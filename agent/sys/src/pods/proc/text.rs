@@ -16,10 +16,12 @@ use usher_core::{base::id::Pid, node::init_process::Candidate};
 pub fn candidate(pid: Pid, status: &[u8], stat: &[u8]) -> Result<Candidate, ProcError> {
     let status = String::from_utf8_lossy(status);
     let status = Status::from_read(status.as_bytes())?;
+    let stat = self::stat(stat)?;
     Ok(Candidate {
         pid,
+        parent: Pid(stat.ppid),
         nspid: status.nspid.unwrap_or_default(),
-        start_ticks: self::stat(stat)?.starttime,
+        start_ticks: stat.starttime,
     })
 }
 
