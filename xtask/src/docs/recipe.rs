@@ -92,8 +92,16 @@ fn joined(parts: impl IntoIterator<Item = Option<String>>, separator: &str) -> S
 
 /// The condition of a step without the version.
 pub(super) fn exists(step: &Described<'_>) -> String {
+    let in_shell = !step.when.is_empty() && step.when.iter().all(|one| one.shell);
+    let shell = in_shell.then(|| "below a shell".to_owned());
+    let without_shell = |one: &&Condition| Condition {
+        shell: one.shell && !in_shell,
+        ..(*one).clone()
+    };
+    let when: Vec<Condition> = step.when.iter().map(without_shell).collect();
     let parts = [
-        clause("with", &any(step.when.iter().copied())),
+        shell,
+        clause("with", &any(&when)),
         clause("without", &any(step.unless.iter().copied())),
     ];
     joined(parts, ", ")
