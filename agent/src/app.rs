@@ -81,8 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     );
     let loaded = config.load();
     let recorder = Recorder::open(&args.node.run_dir, reporter.clone());
-    let plugin = cni::Settings::from_args(&args.cni, &args.node.kubelet.host_root)
-        .context("reading the settings of the CNI plugin")?;
+    let plugin =
+        cni::Settings::from_args(&args.cni).context("reading the settings of the CNI plugin")?;
     let (inputs, received_inputs) = mpsc::channel(INPUTS);
     let (pods, pod_requests) = mpsc::channel(1);
     let (namespaces, namespace_requests) = mpsc::channel(NAMESPACES);

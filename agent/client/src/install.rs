@@ -6,7 +6,6 @@
 //! | [`entry`] | the state of the entry, and the steps that insert or remove it |
 //! | [`step`] | atomic steps of a change, which detect concurrent writers |
 //! | [`binary`] | the binary |
-//! | [`runtime`] | the directories in which containerd looks for plugins |
 //! | [`removal`] | finds and removes the entry and the binary |
 //! | [`files`] | bounded reads of the host's directories, temporary files |
 
@@ -15,6 +14,5 @@ pub mod entry;
 pub mod error;
 pub mod files;
 pub mod removal;
-pub mod runtime;
 pub mod settings;
 pub mod step;

@@ -94,7 +94,7 @@ pub struct KubeletArgs {
     )]
     pub certificate: Certificate,
 
-    /// The host's root directory, for the kubelet's certificate and containerd's configuration
+    /// The host's root directory, for the kubelet's certificate
     #[arg(
         long,
         global = true,

@@ -1,6 +1,5 @@
-//! The CNI: the message of the plugin, edits of network configurations, and the runtime's directories.
+//! The CNI: the message of the plugin, and edits of network configurations.
 
 pub mod conflist;
-pub mod containerd;
 pub(crate) mod json_span;
 pub mod protocol;

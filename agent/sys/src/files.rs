@@ -1,5 +1,4 @@
-//! Files and directories: change notification, atomic exchange, and lookups below another root.
+//! Files and directories: change notification and atomic exchange.
 
 pub mod directory;
 pub mod exchange;
-pub mod rooted;

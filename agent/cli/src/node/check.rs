@@ -100,14 +100,13 @@ pub(crate) async fn gather(source: &DataSource, args: &Args) -> Result<Checks, F
         Ok(_agent) => Some(source.status().await),
         Err(failure) => Some(Err(failure)),
     };
-    let host_root = &source.node.args.kubelet.host_root;
-    let settings = Settings::from_args(&place::given_or_known(&args.cni), host_root)
+    let settings = Settings::from_args(&place::given_or_known(&args.cni))
         .map_err(|error| Failure::usage(usher_client::error_chain::chain(&error)))?;
     let pods = ask::kubelet(&source.node).await;
     let mut checks = check::kernel::judge(&kernel::look(pods.seen).await);
     checks.extend(check::capability::judge(&kernel::privileges(&source.node)));
     checks.extend(check::node::judge(&place::node(&source.node)));
-    let platform = platform::detect(host_root);
+    let platform = platform::detect(&source.node.args.kubelet.host_root);
     let answer = status.as_ref().and_then(|status| status.as_ref().ok());
     let network = place::network(settings.as_ref(), answer, platform);
     checks.extend(check::cni::judge(network.as_ref()));

@@ -7,7 +7,6 @@ use usher_core::cni::conflist::{self, Edit, Kind, State, Why};
 use super::{
     error::Error,
     files::{self, Conf},
-    runtime,
     settings::{PLUGIN, Settings},
     step::{self, Step},
 };
@@ -128,26 +127,20 @@ fn require_no_hidden_link(settings: &Settings, primary: Option<&str>) -> Result<
 }
 
 /// A runtime that does not find a plugin of its list starts no pod. So the entry is inserted only if the binary's
-/// directory has another plugin of the list, and containerd's configuration does not name another one that has.
+/// directory has another plugin of the list.
 fn has_plugins_of(settings: &Settings, conf: &str, text: &str) -> Result<(), Error> {
     let mut types = conflist::types(text);
     types.retain(|name| name != PLUGIN && !name.contains('/'));
     // Does not follow links: a link's target is a path of the host, which this process may not have.
     let is_there = |name: &String| settings.bin_dir.join(name).symlink_metadata().is_ok();
-    if !types.is_empty() && !types.iter().any(is_there) {
-        return Err(Error::NoPlugins {
-            dir: settings.bin_dir.clone(),
-            conf: settings.conf_dir.join(conf),
-            types: types.join(", "),
-        });
+    if types.is_empty() || types.iter().any(is_there) {
+        return Ok(());
     }
-    match runtime::other_dir(&settings.runtime_dirs, &settings.bin_dir, &types) {
-        None => Ok(()),
-        Some(other) => Err(Error::OtherPlugins {
-            dir: settings.bin_dir.clone(),
-            other: other.path.clone(),
-        }),
-    }
+    Err(Error::NoPlugins {
+        dir: settings.bin_dir.clone(),
+        conf: settings.conf_dir.join(conf),
+        types: types.join(", "),
+    })
 }
 
 fn why(name: &str, why: &Why) -> String {

@@ -4,8 +4,6 @@ use std::{io, path::PathBuf};
 
 use usher_core::cni::conflist;
 
-use super::runtime;
-
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{doing} {path:?}")]
@@ -38,12 +36,6 @@ pub enum Error {
         types: String,
     },
     #[error(
-        "containerd looks for CNI plugins in {other:?}, by {} on the node, and not in the directory that is mounted as \
-         {dir:?}",
-        runtime::CONFIG
-    )]
-    OtherPlugins { dir: PathBuf, other: PathBuf },
-    #[error(
         "{path:?} is a symbolic link to {target:?}, which this process cannot read, but a runtime may: replace the link by \
          the file, or remove the link if the node does not have its target"
     )]
@@ -57,10 +49,7 @@ pub enum Error {
 impl Error {
     /// Whether other directories of the host would fix the error.
     pub fn is_about_directories(&self) -> bool {
-        matches!(
-            self,
-            Self::Io { .. } | Self::NoPlugins { .. } | Self::OtherPlugins { .. }
-        )
+        matches!(self, Self::Io { .. } | Self::NoPlugins { .. })
     }
 
     /// The error of an operation on a path, for `map_err`.

@@ -1,16 +1,12 @@
 //! The settings of the installation.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::json;
 use usher_core::cni::conflist::{self, Entry};
 pub use usher_core::cni::protocol::PLUGIN;
 
-use super::{binary::Binary, error, files, runtime::PluginDir};
+use super::{binary::Binary, error, files};
 use crate::cni_args::CniArgs;
 
 /// Prefix of the names of the agent's own pods.
@@ -36,14 +32,11 @@ pub struct Settings {
     /// The configuration that gets the entry, without its extension. None for the first one that runtimes can use.
     pub stem: Option<String>,
     pub entry: Entry,
-    /// Where containerd looks for plugins, if its configuration names the directories.
-    pub(super) runtime_dirs: Arc<[PluginDir]>,
 }
 
 impl Settings {
-    /// None if the agent does not install the plugin. Reads containerd's configuration below the host's root directory, if
-    /// this process may.
-    pub fn from_args(args: &CniArgs, host_root: &Path) -> Result<Option<Self>, Error> {
+    /// None if the agent does not install the plugin.
+    pub fn from_args(args: &CniArgs) -> Result<Option<Self>, Error> {
         let is_given = |path: &OsString| !path.is_empty();
         match (is_given(&args.cni_conf_dir), is_given(&args.cni_bin_dir)) {
             (false, false) => return Ok(None),
@@ -57,7 +50,6 @@ impl Settings {
             source: args.cni_binary.clone(),
             stem: name.map(stem).transpose()?,
             entry: entry(args)?,
-            runtime_dirs: PluginDir::of_containerd(host_root).into(),
         }))
     }
 
@@ -130,8 +122,7 @@ mod tests {
 
     fn settings(flags: &[&str]) -> Result<Option<Settings>, Error> {
         let flags = ["usher-agent"].iter().chain(flags);
-        let args = Args::try_parse_from(flags).unwrap();
-        Settings::from_args(&args.cni, Path::new("/nonexistent"))
+        Settings::from_args(&Args::try_parse_from(flags).unwrap().cni)
     }
 
     #[test]

@@ -5,14 +5,16 @@
 //! if the mount is writable.
 
 use std::{
-    io,
+    fs::File,
+    io::{self, Read},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use usher_core::{base::id::Pid, node::mountinfo};
 
 use super::proc::{self, ProcRoot};
-use crate::files::rooted::{Links, Root};
 
 /// The process in the host's own namespaces.
 const HOST_INIT: Pid = Pid(1);
@@ -46,17 +48,36 @@ pub fn read(
         return Ok(None);
     };
     let of_host = proc.mountinfo(HOST_INIT)?.ok_or(Error::Ended(HOST_INIT))?;
-    let root = Root::open(host_root).map_err(|source| Error::Root {
-        path: host_root.to_owned(),
-        source,
-    })?;
+    let root = File::options()
+        .read(true)
+        .custom_flags((OFlag::O_PATH | OFlag::O_DIRECTORY).bits())
+        .open(host_root)
+        .map_err(|source| Error::Root {
+            path: host_root.to_owned(),
+            source,
+        })?;
     let mut failed = Error::Hidden;
     for path in mountinfo::paths_of(&of_host, &origin) {
-        // Paths in a table of mounts contain no links, so a path with a link is not the mounted file.
-        match root.text(&path, Links::Refuse, LIMIT) {
+        match text(&root, &path) {
             Ok(text) => return Ok(Some(text)),
             Err(source) => failed = Error::Read { path, source },
         }
     }
     Err(failed)
+}
+
+fn text(root: &File, path: &Path) -> io::Result<String> {
+    // Paths in a table of mounts contain no links, so a path with a link is not the mounted file.
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT
+        | ResolveFlag::RESOLVE_NO_MAGICLINKS
+        | ResolveFlag::RESOLVE_NO_SYMLINKS;
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let how = OpenHow::new().flags(flags).resolve(resolve);
+    let file = File::from(openat2(root.as_fd(), path, how)?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LIMIT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -242,7 +242,7 @@ mod tests {
             cni_own_pod: None,
             pod_namespace: None,
         };
-        let settings = Settings::from_args(&args, folder.path()).unwrap().unwrap();
+        let settings = Settings::from_args(&args).unwrap().unwrap();
         let found = || network(Some(&settings), None, None).unwrap().obstacle;
         fs::write(conf.join("10-net.conf"), CONF).unwrap();
         assert_eq!(found(), None, "the missing plugin has another check");

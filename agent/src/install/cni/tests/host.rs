@@ -87,9 +87,7 @@ impl Host {
     }
 
     pub(super) fn settings(&self, more: &[&str]) -> Settings {
-        Settings::from_args(&self.args(more).cni, &self.path("root"))
-            .unwrap()
-            .unwrap()
+        Settings::from_args(&self.args(more).cni).unwrap().unwrap()
     }
 
     pub(super) fn installer(&self) -> Installer {

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::Path,
     sync::{Arc, atomic::Ordering},
     thread,
@@ -216,45 +215,6 @@ fn directory_without_the_plugins_of_the_list_is_not_the_runtimes() {
             .iter()
             .any(|why| why.contains("CNI plugin"))
     );
-}
-
-/// As with Debian's containerd, beside the plugins of another package.
-#[test]
-fn directory_that_containerd_does_not_use_is_refused() {
-    let host = Host::with(LIST_FILE, LIST);
-    let root = |path: &str| host.path("root").join(path);
-    for dir in [
-        "etc/containerd",
-        "usr/lib/cni",
-        "run/containerd/io.containerd.runtime.v2.task/k8s.io",
-    ] {
-        fs::create_dir_all(root(dir)).unwrap();
-    }
-    let config = "[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"/usr/lib/cni\"";
-    fs::write(root("etc/containerd/config.toml"), config).unwrap();
-    // Without all of the network's plugins there, the configuration is not the one in use.
-    fs::write(root("usr/lib/cni/ptp"), "not usher's").unwrap();
-    let start = Instant::now();
-    settle(&mut host.installer(), start);
-    assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
-    host.write(LIST_FILE, LIST);
-    fs::write(root("usr/lib/cni/bridge"), "not usher's").unwrap();
-    let mut installer = host.installer();
-    installer.reconcile(start);
-    let reported = error(&installer);
-    assert!(
-        reported.contains("\"/usr/lib/cni\"") && reported.contains("cni.binDir"),
-        "{reported}"
-    );
-    assert_eq!(host.text(LIST_FILE), LIST);
-    // Both paths may be the same directory.
-    fs::remove_dir_all(root("usr/lib/cni")).unwrap();
-    fs::create_dir_all(root("opt/cni")).unwrap();
-    fs::rename(host.bin_dir(), root("opt/cni/bin")).unwrap();
-    symlink("/opt/cni/bin", root("usr/lib/cni")).unwrap();
-    symlink(root("opt/cni/bin"), host.bin_dir()).unwrap();
-    settle(&mut host.installer(), start + MINUTE);
-    assert_eq!(host.text(LIST_FILE), host.inserted(LIST, Kind::ConfList));
 }
 
 #[test]
