@@ -29,7 +29,7 @@ const GAP: Duration = Duration::from_secs(2);
 /// A stop signal that a process ignores. It ends later than it is stopped, as a proxy does that drains.
 const WINCH: &str = "28";
 /// The delay until the test or the agent observes an exit, on a busy machine.
-const DELAY: f64 = 0.2;
+const DELAY: f64 = 1.0;
 /// Hours of sidecars that run on for seconds, as on a busy machine.
 const SECONDS: [(&str, &str); 4] = [
     (" 0.001", " 0.000"),

@@ -89,7 +89,7 @@ fn decisions_are_streamed() {
         &[
             "followed",
             "--decision",
-            "quit-accepted",
+            "pod-finished",
             "--decision",
             "sidecar-ended",
             "-n",
@@ -103,7 +103,7 @@ fn decisions_are_streamed() {
     agent.wait_for("sidecar-ended", &pod.name());
     let (first, second) = (some.line(), some.line());
     assert!(
-        first.contains("default/followed") && first.contains("quit-accepted"),
+        first.contains("default/followed") && first.contains("pod-finished"),
         "{first}"
     );
     assert!(

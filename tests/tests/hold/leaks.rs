@@ -1,6 +1,6 @@
 //! Pods that start, wait and end leave nothing in the agent.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use usher_tests::synthetic::{Agent, Node, Pod, PodSpec, process};
 use usher_tests::wait::fewer;
@@ -10,10 +10,12 @@ use crate::{connected, eventually, holding, late, ready, ready_on_command};
 const PODS: usize = 500;
 /// The number of pods that live at the same time.
 const CROWD: usize = 25;
+/// Longer than a crowd lives on a busy machine.
+const LONG: Duration = Duration::from_mins(10);
 
 fn crowd(node: &Node, pods: Range<usize>) -> Vec<Pod> {
     let specs: Vec<PodSpec> = pods
-        .map(|n| ready_on_command(&format!("brief-{n}")))
+        .map(|n| ready_on_command(&format!("brief-{n}")).hold_deadline(LONG))
         .collect();
     node.run_all(&specs)
 }

@@ -93,16 +93,22 @@ fn is_quit(agent: &Agent, pod: &Pod) {
     assert_eq!(terms(pod, SIDECAR), 0);
 }
 
-/// A pod that does no harm finishes: its sidecar gets its request at once.
+/// A pod that does no harm finishes: its sidecar gets its request at once, in one of three tries, because other tests may
+/// need the processors.
 fn another_is_quit(node: &Node, agent: &Agent, name: &str) {
+    let mut tries = (0..3).map(|number| quit_delay(node, agent, &format!("{name}-{number}")));
+    let is_quit = tries.any(|delay| delay < slower(QUIT_LIMIT));
+    assert!(is_quit, "{name} waited in each try");
+}
+
+fn quit_delay(node: &Node, agent: &Agent, name: &str) -> Duration {
     let pod = node.run(&PodSpec::job(name));
     // Otherwise the kubelet reports the end, a second later.
     let app = pod.pid(APP);
     eventually("the agent to observe the app", || agent.watches(app));
     finish_and_quit(agent, &pod);
     let exit_ns = pod.ended(APP).exit_ns().unwrap();
-    let delay = Duration::from_nanos(pod.request(SIDECAR).at_ns - exit_ns);
-    assert!(delay < slower(QUIT_LIMIT), "{name} waited for {delay:?}");
+    Duration::from_nanos(pod.request(SIDECAR).at_ns - exit_ns)
 }
 
 /// The agent observes the apps, which takes a second where no process is pid 1 of its container. Once an app has exited

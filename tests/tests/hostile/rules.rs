@@ -52,15 +52,20 @@ pub(crate) fn client(name: &str, connections: usize) -> ContainerSpec {
     ContainerSpec::client(name, Client::to(FAR).times(connections).staying())
 }
 
-/// Another pod's connection waits for its sidecar, and succeeds.
+/// Another pod's connection waits for its sidecar, and succeeds soon, in one of three tries.
 pub(crate) fn another_connects(node: &Node, agent: &Agent, name: &str) {
+    let mut tries = (0..3).map(|number| connect_delay(node, agent, &format!("{name}-{number}")));
+    let is_connected = tries.any(|delay| delay < slower(CONNECT_LIMIT));
+    assert!(is_connected, "{name} waited in each try");
+}
+
+fn connect_delay(node: &Node, agent: &Agent, name: &str) -> Duration {
     let pod = node.run(&captured(name, [client("app", 1)], Listen::OnCommand));
     agent.wait_for("hold-armed", &pod.name());
     let begun = Instant::now();
     pod.send_line(SIDECAR, "listen");
     is_connected(&pod);
-    let delay = begun.elapsed();
-    assert!(delay < slower(CONNECT_LIMIT), "{name} waited for {delay:?}");
+    begun.elapsed()
 }
 
 /// Connections of a pod that wait for a response

@@ -8,7 +8,7 @@ use usher_tests::synthetic::{Agent, Node, Pod, process};
 use usher_tests::wait::fewer;
 
 use crate::{
-    held, holding, meanwhile, nothing_is_held, ran_after_the_proxy, ready, ready_on_command,
+    APP, count, holding, meanwhile, nothing_is_held, ran_after_the_proxy, ready, ready_on_command,
 };
 
 const PODS: usize = 200;
@@ -31,18 +31,23 @@ fn two_hundred_pods_come_and_go() {
     gone();
     let holder = agent.wait_holder(None);
     let before = [agent.open_descriptors(), holder.open_descriptors()];
+    let is_held = |pod: &Pod| count(&agent, "start-held", pod) > 0;
     // If the agent does not have the time for all of them at once, some start without a hold.
     let at_once = fewer(CROWD);
     for first in (0..fewer(PODS)).step_by(at_once) {
         let mut pods = crowd(&node, first..first + at_once);
         for pod in &pods {
-            held(&agent, pod);
+            pod.started(APP);
+            eventually("a start to be held, or missed", || {
+                is_held(pod) || pod.has_run(APP)
+            });
         }
+        assert!(pods.iter().any(is_held), "nothing was held");
         // Some are released before they are removed, some wait at that moment.
         for pod in pods.iter().step_by(2) {
             ready(pod);
         }
-        for pod in pods.iter().step_by(4) {
+        for pod in pods.iter().step_by(4).filter(|pod| is_held(pod)) {
             ran_after_the_proxy(pod);
         }
         for pod in &mut pods {
