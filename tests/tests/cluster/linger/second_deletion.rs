@@ -7,7 +7,7 @@ use usher_cluster::workload::app_container;
 
 use super::{run_declared, wait_armed};
 use crate::{
-    lab::{self, Lab, Namespace, Shared, USHER, until},
+    lab::{self, Lab, Namespace, Shared, until},
     workload::{container, pod},
 };
 
@@ -32,13 +32,6 @@ fn held(lab: &Shared, name: &str, how_it_ends: &[&str]) -> (Namespace, String, I
     let deleted = Instant::now();
     delete(lab, &namespace, &[]);
     lab.decided(&namespace, "linger-held");
-    // The list that the agent requested has the first grace period.
-    let usher = ["-n", USHER, "exec", "ds/usher", "--", "usher", "pods"];
-    let pods = [&usher[..], &["-n", &namespace, "-o", "json"]].concat();
-    until("the deletion in the agent's list", || {
-        let pods = lab.cluster.kubectl(&pods).ok()?.replace(' ', "");
-        pods.contains("\"deleting\":true").then_some(())
-    });
     (namespace, id, deleted)
 }
 
