@@ -7,8 +7,8 @@
 //!
 //! One request is in flight at a time. A transient failure is retried with an exponential backoff. It delays the other
 //! Events of the same namespace, because an admission webhook or a missing permission fails all of them. One that fails
-//! before and after the server accepts another one of its namespace is sent after the others. Other namespaces wait longer only if several
-//! fail in a row.
+//! before and after the server accepts another one of its namespace is sent after the others. Other namespaces wait
+//! longer only if several fail in a row.
 
 mod backoff;
 mod budget;

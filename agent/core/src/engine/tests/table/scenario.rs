@@ -303,17 +303,13 @@ impl Scenario {
             "R" => (RunState::Running, None, id),
             "T" => (RunState::Terminated(code.unwrap()), None, id),
             "L" => {
-                let (id_of_last, code) = (self.id_of_newest(name), code.unwrap());
-                let last = Ended {
-                    id: id_of_last,
-                    code: 1,
-                };
-                (RunState::Terminated(code), Some(last), id)
+                let last = Some(self.id_of_newest(name)).map(|id| Ended { id, code: 1 });
+                (RunState::Terminated(code.unwrap()), last, id)
             }
             _ => (RunState::Waiting, last, id),
         };
-        let containers = &mut self.stage.spec.containers;
-        let found = containers.iter_mut().find(|found| found.name == name);
+        let mut containers = self.stage.spec.containers.iter_mut();
+        let found = containers.find(|found| found.name == name);
         found.unwrap().status = Some(Status { id, state, last });
     }
 }
