@@ -35,6 +35,8 @@ const NODE: usize = 32;
 const NODE_LATE: usize = 256;
 /// Of these, reads that need much memory or time: more than those of one pod.
 const LONG: usize = POD + 1;
+/// Late reads of [`LONG`]. Each may keep [`ALL_MOUNTS`].
+const LONG_LATE: usize = 4;
 /// After this time, with the wait for others, a read is late. An idle node needs microseconds.
 const LATE: Duration = Duration::from_secs(10);
 /// Pods whose reads are counted: more than a node has.
@@ -55,11 +57,15 @@ pub struct Reads {
     node: Arc<Semaphore>,
     late: Arc<Semaphore>,
     long: Arc<Semaphore>,
+    long_late: Arc<Semaphore>,
     pods: Arc<Mutex<HashMap<PodUid, Arc<Semaphore>>>>,
     prepare: fn(),
     report: Arc<dyn Fn(&PodUid) + Send + Sync>,
     limit: Duration,
 }
+
+/// A permit of the node, and the semaphore of the one that a late read has instead.
+type NodePermit = (OwnedSemaphorePermit, Arc<Semaphore>);
 
 impl Reads {
     /// Each thread first calls `prepare`; `report` reports a read that is late. It continues.
@@ -68,6 +74,7 @@ impl Reads {
             node: Arc::new(Semaphore::new(NODE)),
             late: Arc::new(Semaphore::new(NODE_LATE)),
             long: Arc::new(Semaphore::new(LONG)),
+            long_late: Arc::new(Semaphore::new(LONG_LATE)),
             pods: Arc::default(),
             prepare,
             report: Arc::new(report),
@@ -108,8 +115,8 @@ impl Reads {
         length: Length,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        let (permits, node) = self.permits(pod, length).await.map_err(io::Error::other)?;
-        let permits = (permits, self.exchange_when_late(node));
+        let (own, node) = self.permits(pod, length).await.map_err(io::Error::other)?;
+        let permits = (own, self.exchange_when_late(node));
         let (sender, done) = oneshot::channel();
         let prepare = self.prepare;
         thread::Builder::new()
@@ -130,28 +137,33 @@ impl Reads {
         &self,
         pod: &PodUid,
         length: Length,
-    ) -> Result<(Vec<OwnedSemaphorePermit>, OwnedSemaphorePermit), AcquireError> {
-        let mut permits = vec![self.of_pod(pod).acquire_owned().await?];
+    ) -> Result<(OwnedSemaphorePermit, Vec<NodePermit>), AcquireError> {
+        let own = self.of_pod(pod).acquire_owned().await?;
+        let mut node = Vec::new();
         if length == Length::Long {
-            permits.push(Arc::clone(&self.long).acquire_owned().await?);
+            let long = Arc::clone(&self.long).acquire_owned().await?;
+            node.push((long, Arc::clone(&self.long_late)));
         }
-        Ok((permits, Arc::clone(&self.node).acquire_owned().await?))
+        let short = Arc::clone(&self.node).acquire_owned().await?;
+        node.push((short, Arc::clone(&self.late)));
+        Ok((own, node))
     }
 
-    /// Gives the permit to other reads when this one is late, even if its caller no longer waits for it. The read has
+    /// Gives the permits to other reads when this one is late, even if its caller no longer waits for it. The read has
     /// ended when the sender is dropped.
-    fn exchange_when_late(&self, node: OwnedSemaphorePermit) -> oneshot::Sender<()> {
+    fn exchange_when_late(&self, mut permits: Vec<NodePermit>) -> oneshot::Sender<()> {
         let (running, mut ended) = oneshot::channel();
-        let (late, limit) = (Arc::clone(&self.late), self.limit);
+        let limit = self.limit;
         tokio::spawn(async move {
-            let mut permit = node;
             if timeout(limit, &mut ended).await.is_err() {
-                if let Ok(late) = late.try_acquire_owned() {
-                    permit = late;
+                for (permit, late) in &mut permits {
+                    if let Ok(late) = Arc::clone(late).try_acquire_owned() {
+                        *permit = late;
+                    }
                 }
                 drop(ended.await);
             }
-            drop(permit);
+            drop(permits);
         });
         running
     }
@@ -237,31 +249,34 @@ mod tests {
 
     #[tokio::test]
     async fn late_reads_of_many_pods_delay_no_other() {
-        let reads = Reads {
-            limit: Duration::from_millis(20),
-            ..Reads::new(|| {}, |_pod| {})
-        };
-        let (end, ended) = mpsc::channel::<()>();
-        let ended = Arc::new(Mutex::new(ended));
-        let stuck: Vec<_> = (0..2 * NODE)
-            .map(|number| {
-                let (reads, ended) = (reads.clone(), Arc::clone(&ended));
-                tokio::spawn(async move {
-                    let pod = pod(u8::try_from(number).unwrap());
-                    let read = move || ended.lock().unwrap().recv().is_err();
-                    reads.run(&pod, Length::Short, read).await.unwrap()
+        for (length, number) in [(Length::Short, 2 * NODE), (Length::Long, LONG + 1)] {
+            let reads = Reads {
+                limit: Duration::from_millis(20),
+                ..Reads::new(|| {}, |_pod| {})
+            };
+            let (end, ended) = mpsc::channel::<()>();
+            let ended = Arc::new(Mutex::new(ended));
+            let stuck: Vec<_> = (0..number)
+                .map(|number| {
+                    let (reads, ended) = (reads.clone(), Arc::clone(&ended));
+                    tokio::spawn(async move {
+                        let pod = pod(u8::try_from(number).unwrap());
+                        let read = move || ended.lock().unwrap().recv().is_err();
+                        reads.run(&pod, length, read).await.unwrap()
+                    })
                 })
-            })
-            .collect();
-        while reads.late.available_permits() > NODE_LATE - stuck.len() {
-            tokio::task::yield_now().await;
-        }
-        // Its caller no longer waits for it.
-        stuck[0].abort();
-        assert_eq!(reads.run(&pod(255), Length::Short, || 7).await.unwrap(), 7);
-        drop(end);
-        while reads.late.available_permits() < NODE_LATE {
-            tokio::task::yield_now().await;
+                .collect();
+            while reads.late.available_permits() > NODE_LATE - stuck.len() {
+                tokio::task::yield_now().await;
+            }
+            // Its caller no longer waits for it.
+            stuck[0].abort();
+            assert_eq!(reads.run(&pod(255), length, || 7).await.unwrap(), 7);
+            drop(end);
+            while reads.late.available_permits() < NODE_LATE {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(reads.long_late.available_permits(), LONG_LATE);
         }
     }
 
