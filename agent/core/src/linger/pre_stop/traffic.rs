@@ -99,15 +99,15 @@ impl Meter {
         }
     }
 
-    /// Adds a connection. It is kept if there is room for another one; otherwise it is new in each sample.
-    pub fn add_open(&mut self, socket: &Socket, room: usize) {
+    /// Adds a connection. One that is not known is kept if `reserve` finds room for it; otherwise it is new in each sample.
+    pub fn add_open(&mut self, socket: &Socket, reserve: impl FnOnce() -> bool) {
         self.internal.add_open(socket);
         if !self.is_inbound(socket) {
             return;
         }
         let before = self.known.get(&socket.cookie).copied();
         self.add(socket, before);
-        if before.is_some() || self.known.len() < room {
+        if before.is_some() || reserve() {
             let known = Known {
                 bytes: socket.received.unwrap_or_default(),
                 round: self.round,

@@ -72,7 +72,10 @@ impl Pod {
             self.0.add_listener(&listener);
         }
         ended.iter().for_each(|socket| self.0.add_ended(socket));
-        open.iter().for_each(|socket| self.0.add_open(socket, ROOM));
+        for socket in open {
+            let has_room = self.0.known() < ROOM;
+            self.0.add_open(socket, || has_room);
+        }
         self.0.end(false)
     }
 
@@ -200,6 +203,12 @@ fn pod_with_more_connections_than_room_is_busy() {
     let mut pod = Pod::with(&open);
     assert_eq!(pod.counts(&[], &open), (2, 0, 0));
     assert_eq!(pod.0.known(), ROOM);
+    // A connection that is kept reserves no room again.
+    pod.0.begin(&[]);
+    pod.0.add_open(&open[0], || panic!("it is known"));
+    // Neither does one that is not of a client.
+    let internal = inbound(99, "127.0.0.6:40000", 1);
+    pod.0.add_open(&internal, || panic!("it is internal"));
 }
 
 #[test]
