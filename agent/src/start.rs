@@ -12,12 +12,17 @@ mod stops;
 
 use std::{
     collections::HashMap,
+    mem,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use usher_client::error_chain::chain;
+use usher_client::{
+    backoff::{self, Backoff},
+    error_chain::chain,
+};
 use usher_core::{
     Event,
     base::id::{ContainerId, ContainerKey, Pid, PodUid},
@@ -36,7 +41,7 @@ use self::{
     reader::{Found, Reader},
     stops::Stops,
 };
-use crate::telemetry::reporter::Reporter;
+use crate::telemetry::{metrics::Metrics, reporter::Reporter};
 
 /// Descriptors in one message.
 const MAX_DESCRIPTORS: usize = 64;
@@ -57,6 +62,11 @@ pub(crate) struct Starts {
     wanted: HashMap<PodUid, Vec<Start>>,
     /// Watched while there are starts to hold.
     bundles: Option<Bundles>,
+    /// Set while the bundles cannot be watched. No start is held then.
+    failed_watch: Option<FailedWatch>,
+    /// Retries of the watch.
+    backoff: Backoff,
+    metrics: Arc<Metrics>,
     /// Bundles of containers that have no process yet.
     created: HashMap<ContainerId, Bundle>,
     marked: HashMap<ContainerId, Marked>,
@@ -65,6 +75,14 @@ pub(crate) struct Starts {
     unattributed: Vec<String>,
     stops: Stops,
     holder: HolderProcess,
+}
+
+/// The bundles cannot be watched, for example because no inotify instance is free.
+#[derive(Debug)]
+enum FailedWatch {
+    /// For this reason, which the engine does not know yet.
+    Unreported(String),
+    Reported,
 }
 
 /// A container that the holder has an order for.
@@ -97,6 +115,9 @@ impl Starts {
             reader: Reader::new(settings.proc, settings.reads),
             wanted: HashMap::new(),
             bundles: None,
+            failed_watch: None,
+            backoff: Backoff::default(),
+            metrics: Arc::clone(&reporter.metrics),
             created: HashMap::new(),
             marked: HashMap::new(),
             denials: Denials::default(),
@@ -108,6 +129,10 @@ impl Starts {
 
     /// The future may be dropped at any time.
     pub(crate) async fn next(&mut self) -> Vec<Event> {
+        if let Some(event) = self.report_failed_watch() {
+            return vec![event];
+        }
+        let retry = { self.failed_watch.as_ref() }.map(|_failed| self.backoff.due(Instant::now()));
         let bundles = async {
             match &mut self.bundles {
                 Some(bundles) => bundles.next().await,
@@ -119,11 +144,13 @@ impl Starts {
             observations = bundles => match observations {
                 Ok(observations) => self.observed(observations),
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "lost the watch on the runtime's bundles; starts are not held");
+                    tracing::warn!(error = %chain(&error), "lost the watch on the runtime's bundles");
                     self.bundles = None;
-                    Vec::new()
+                    self.created.clear();
+                    self.watch()
                 }
             },
+            () = backoff::wait_until(retry) => self.retry_watch(),
             found = self.reader.next() => self.found(found),
             event = self.holder.next() => self.holder_reported(event),
             events = self.stops.next() => events,
@@ -187,13 +214,45 @@ impl Starts {
         match opened {
             Ok((bundles, observations)) => {
                 self.bundles = Some(bundles);
+                self.failed_watch = None;
                 self.observed(observations)
             }
             Err(error) => {
                 tracing::error!(error = %chain(&error), "could not watch the runtime's bundles; starts are not held");
+                self.backoff.tried(Instant::now());
+                let reason = format!("inotify: {}; the agent retries", chain(&error));
+                // Reported later: the engine's current actions may name the starts of further pods.
+                self.failed_watch = Some(FailedWatch::Unreported(reason));
                 Vec::new()
             }
         }
+    }
+
+    /// Reports a failed watch once. The engine withdraws every start, and reports the reason.
+    fn report_failed_watch(&mut self) -> Option<Event> {
+        let failed = self.failed_watch.as_mut()?;
+        let FailedWatch::Unreported(reason) = mem::replace(failed, FailedWatch::Reported) else {
+            return None;
+        };
+        self.metrics.start_supported.set(0);
+        Some(Event::StartSupport(Err(reason)))
+    }
+
+    /// Tries whether the bundles can be watched again. Then the engine names the starts to hold, which are watched.
+    fn retry_watch(&mut self) -> Vec<Event> {
+        if let Err(error) = Bundles::open(&self.bundle_dir) {
+            tracing::debug!(error = %chain(&error), "could not watch the runtime's bundles; trying again");
+            self.backoff.tried(Instant::now());
+            return Vec::new();
+        }
+        self.failed_watch = None;
+        if self.holder.is_paused() {
+            // The end of the pause is reported.
+            return Vec::new();
+        }
+        tracing::info!("the runtime's bundles can be watched again; starts are held");
+        self.metrics.start_supported.set(1);
+        vec![Event::StartSupport(Ok(()))]
     }
 
     fn observed(&mut self, observations: Vec<Observation>) -> Vec<Event> {
@@ -333,3 +392,6 @@ impl Starts {
 fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
 }
+
+#[cfg(test)]
+mod tests;

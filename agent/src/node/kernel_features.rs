@@ -19,7 +19,10 @@ use usher_client::error_chain::chain;
 use usher_core::hold::{Features, ruleset::Queue};
 use usher_sys::{
     net::nft,
-    oci::{bundle, fanotify::Group},
+    oci::{
+        bundle,
+        fanotify::{self, Group},
+    },
 };
 
 use crate::telemetry::metrics::Metrics;
@@ -85,6 +88,11 @@ fn probe_start_hold(bundle_dir: &Path) -> Result<(), String> {
     bundle::visible(bundle_dir)?;
     match Group::open() {
         Ok(_group) => Ok(()),
+        // Groups become free again, and the agent retries the start of the holder process, which needs one.
+        Err(error @ fanotify::Error::Groups(_)) => {
+            tracing::warn!(error = %chain(&error), "could not try whether the kernel can hold the starts of apps");
+            Ok(())
+        }
         Err(error) => Err(missing_feature("fanotify", &error)),
     }
 }

@@ -4,7 +4,8 @@
 //! A directory may have entries before its watch exists, so it is listed after the watch is added. An entry in both the
 //! list and the events counts once. When the kernel's queue overflows the whole tree is listed again. A directory that
 //! is removed before it can be watched is not an error. What can go wrong: `fs.inotify.max_user_watches` (one watch for
-//! each pod, two or three for their parents). While watches are exhausted the whole tree is listed every two seconds.
+//! each pod, two or three for their parents) and `fs.inotify.max_user_instances`, which a pod of root can use up. While
+//! watches or instances are exhausted the whole tree is listed every two seconds.
 //!
 //! A pod that may create cgroups can change its directory thousands of times a second. Such a directory is not watched
 //! until the next listing, so that it neither fills the queue nor occupies the agent.
@@ -19,14 +20,14 @@ mod walk;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    mem,
+    io, mem,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use nix::{
     errno::Errno,
-    sys::inotify::{AddWatchFlags, InotifyEvent, WatchDescriptor},
+    sys::inotify::{AddWatchFlags, Inotify, InotifyEvent, WatchDescriptor},
 };
 use tokio::{
     io::unix::AsyncFd,
@@ -53,7 +54,8 @@ const RELIST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Tree {
     root: PathBuf,
-    watches: AsyncFd<Watches>,
+    /// None while no inotify instance is free.
+    watches: Option<AsyncFd<Watches>>,
     watched: HashMap<WatchDescriptor, Place>,
     /// Pods and containers that were reported as created.
     known: BTreeMap<PodUid, BTreeSet<ContainerId>>,
@@ -70,19 +72,19 @@ impl Tree {
     /// and containers. Errors below the root are returned with the result, and the rest of the tree is watched anyway.
     ///
     /// # Errors
-    /// If no inotify instance is free, or the root itself can be neither watched nor listed.
+    /// If the root itself can be neither watched nor listed.
     pub fn open(root: &Path) -> Result<(Self, Vec<Change>, Vec<Error>), Error> {
-        let watches = Watches::open().map_err(Error::Init)?;
+        let mut update = Update::default();
+        let opened = Watches::open().map_err(|error| update.errors.push(Error::Init(error)));
         let mut tree = Self {
             root: root.to_owned(),
-            watches,
+            watches: opened.ok(),
             watched: HashMap::new(),
             known: BTreeMap::new(),
             relist_at: None,
             failing: BTreeSet::new(),
             is_whole: true,
         };
-        let mut update = Update::default();
         tree.enter(&Level::Root, root, &mut update);
         let of_root =
             |error: &mut Error| matches!(error, Error::List { path, .. } if *path == root);
@@ -101,14 +103,14 @@ impl Tree {
     /// [`Error::Read`] is permanent; the other errors are returned with the changes.
     pub async fn changed(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         loop {
-            let readable = self.watches.readable();
+            let readable = readable(self.watches.as_ref());
             let due = match self.relist_at {
                 None => Some(readable.await),
                 Some(at) => timeout_at(at, readable).await.ok(),
             };
             let (changes, errors) = match due {
                 Some(ready) => {
-                    ready.map_err(Error::Read)?.clear_ready();
+                    ready.map_err(Error::Read)?;
                     self.drain()?
                 }
                 None => self.relist(),
@@ -132,7 +134,8 @@ impl Tree {
     pub fn drain(&mut self) -> Result<(Vec<Change>, Vec<Error>), Error> {
         let mut update = Update::default();
         loop {
-            match self.watches.get_ref().0.read_events() {
+            let read = self.watches.as_ref().map(|watches| &watches.get_ref().0);
+            match read.map_or(Err(Errno::EAGAIN), Inotify::read_events) {
                 Ok(events) => {
                     for event in events {
                         self.handle_event(&event, &mut update);
@@ -171,7 +174,7 @@ impl Tree {
     /// Schedules a listing after errors: without a watch no event reports new directories.
     fn schedule_relist(&mut self, update: &Update) {
         self.is_whole &= !update.errors.iter().any(Error::hides_existing);
-        if update.errors.is_empty() {
+        if update.errors.is_empty() && self.watches.is_some() {
             return;
         }
         self.relist_at.get_or_insert(Instant::now() + RELIST);
@@ -181,6 +184,10 @@ impl Tree {
 
     /// Lists the whole tree and adds missing watches. Returns only the errors that the last attempt had not.
     fn relist(&mut self) -> (Vec<Change>, Vec<Error>) {
+        if self.watches.is_none() {
+            // The error was returned when the tree was opened.
+            self.watches = Watches::open().ok();
+        }
         let mut update = Update::default();
         self.list_all(&mut update);
         let before = mem::take(&mut self.failing);
@@ -236,6 +243,15 @@ impl Tree {
             self.removed(&level, name, update);
         }
     }
+}
+
+/// Waits until there are events to read.
+async fn readable(watches: Option<&AsyncFd<Watches>>) -> io::Result<()> {
+    match watches {
+        Some(watches) => watches.readable().await?.clear_ready(),
+        None => std::future::pending().await,
+    }
+    Ok(())
 }
 
 #[cfg(test)]

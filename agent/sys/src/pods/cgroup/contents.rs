@@ -31,13 +31,16 @@ impl Tree {
     /// Watches a directory, then lists it.
     pub(super) fn enter(&mut self, level: &Level, path: &Path, update: &mut Update) {
         let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_ONLYDIR;
-        match self.watches.get_ref().0.add_watch(path, flags) {
-            Ok(watch) => {
+        let watches = self.watches.as_ref().map(|watches| &watches.get_ref().0);
+        match watches.map(|watches| watches.add_watch(path, flags)) {
+            // The whole tree is listed again until there is an instance.
+            None => {}
+            Some(Ok(watch)) => {
                 self.watched
                     .insert(watch, Place::new(level.clone(), path.to_owned()));
             }
-            Err(Errno::ENOENT) => return,
-            Err(errno) => update.errors.push(Error::Watch {
+            Some(Err(Errno::ENOENT)) => return,
+            Some(Err(errno)) => update.errors.push(Error::Watch {
                 path: path.to_owned(),
                 source: errno.into(),
             }),
@@ -130,8 +133,10 @@ impl Tree {
     }
 
     pub(super) fn unwatch(&self, watch: WatchDescriptor) {
-        // Fails if the watch has already ended.
-        self.watches.get_ref().0.rm_watch(watch).ok();
+        if let Some(watches) = &self.watches {
+            // Fails if the watch has already ended.
+            watches.get_ref().0.rm_watch(watch).ok();
+        }
     }
 
     fn pod_removed(&mut self, uid: &PodUid, update: &mut Update) {

@@ -116,27 +116,22 @@ const ALONE: &str = "USHER_TEST_USERS";
 /// Limit of watches of a user namespace.
 const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 
-/// Runs in a user namespace of its own, so that its limit does not affect other tests
+/// Limit of inotify instances of a user namespace.
+const INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
+
+/// Runs a test in a user namespace of its own, so that its limits do not affect other tests
 /// ([namespaces(7)](https://man7.org/linux/man-pages/man7/namespaces.7.html), "The /proc/sys/user directory").
-#[test]
-fn tree_is_listed_again_without_watches() {
+fn in_user_namespace(name: &str, test: impl Future<Output = ()>) {
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        let tests = async {
-            no_watches().await;
-            few_watches().await;
-        };
-        let tests = async { tokio::time::timeout(PATIENCE, tests).await };
-        return runtime.block_on(tests).unwrap();
+        let test = async { tokio::time::timeout(PATIENCE, test).await };
+        return runtime.block_on(test).unwrap();
     }
     let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user"])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "pods::cgroup::tests::tree_is_listed_again_without_watches",
-        ])
+        .args(["--exact", &format!("pods::cgroup::tests::{name}")])
         .env(ALONE, "1")
         .output()
         .unwrap();
@@ -146,6 +141,55 @@ fn tree_is_listed_again_without_watches() {
         "{stdout}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn tree_is_listed_again_without_watches() {
+    in_user_namespace("tree_is_listed_again_without_watches", async {
+        no_watches().await;
+        few_watches().await;
+    });
+}
+
+#[test]
+fn tree_is_listed_again_without_an_instance() {
+    in_user_namespace("tree_is_listed_again_without_an_instance", no_instances());
+}
+
+/// An agent that starts while no instance is free finds everything all the same, and watches the tree once one is.
+async fn no_instances() {
+    let scratch = Scratch::new("no-instance");
+    let pod = format!("kubepods/besteffort/pod{UID}");
+    scratch.make(&pod);
+    fs::write(INSTANCES, "0").unwrap();
+    let (mut tree, changes, errors) = Tree::open(&scratch.0).unwrap();
+    assert_eq!(text(&changes), ["+pod"]);
+    let [error @ Error::Init(_)] = errors.as_slice() else {
+        panic!("{errors:?}");
+    };
+    assert_eq!(error.kind(), DiscoveryOperation::InotifyInit);
+    assert!(tree.is_whole());
+    scratch.make(&format!("{pod}/{}", id("aa")));
+    let (changes, errors) = tree.changed().await.unwrap();
+    assert_eq!((text(&changes), errors.len()), (vec!["+aa".to_owned()], 0));
+    fs::remove_dir_all(scratch.0.join(&pod)).unwrap();
+    let (changes, errors) = tree.changed().await.unwrap();
+    let gone = vec!["-aa".to_owned(), "-pod".to_owned()];
+    assert_eq!((text(&changes), errors.len()), (gone, 0));
+    // `settle` does not wait for the next listing.
+    scratch.make(&pod);
+    let (changes, errors) = tree.settle().unwrap();
+    assert_eq!((text(&changes), errors.len()), (vec!["+pod".to_owned()], 0));
+    assert!(tree.relist_at.is_some());
+    // What was created without a watch is found by the listing that follows the watches.
+    scratch.make(&format!("{pod}/{}", id("bb")));
+    fs::write(INSTANCES, "64").unwrap();
+    let (changes, errors) = tree.changed().await.unwrap();
+    assert_eq!((text(&changes), errors.len()), (vec!["+bb".to_owned()], 0));
+    assert!(tree.relist_at.is_none());
+    scratch.make(&format!("{pod}/{}", id("cc")));
+    let (changes, _) = tree.changed().await.unwrap();
+    assert_eq!(text(&changes), ["+cc"]);
 }
 
 /// An agent that starts without any watch finds everything all the same.
@@ -247,7 +291,8 @@ async fn overflow_forgets_the_watches_of_removed_directories() {
     let watched = tree.watched.len();
     fs::remove_dir(&pod).unwrap();
     // Simulates lost events.
-    while tree.watches.get_ref().0.read_events().is_ok() {}
+    let watches = tree.watches.as_ref().unwrap().get_ref();
+    while watches.0.read_events().is_ok() {}
     let overflow = InotifyEvent {
         wd: *tree.watched.keys().next().unwrap(),
         mask: AddWatchFlags::IN_Q_OVERFLOW,
