@@ -109,7 +109,7 @@ fn config_map_reloads_without_a_restart_and_a_broken_one_is_rejected() {
     let Some(lab) = lab::alone() else {
         return;
     };
-    let recipe = "recipes:\n  - name: envoy\n    recognize: [{image: [envoyproxy/envoy]}]\n    quit: [{signal: SIGTERM}]\n";
+    let recipe = "recipes:\n  - name: envoy\n    recognize: [{image: [envoyproxy/envoy]}]\n    quit: [{signal: SIGTERM, code: 0}]\n";
     configure(&lab, 1, recipe, "took the configuration");
     let broken = recipe.replace("SIGTERM", "SIGKILL");
     let line = configure(&lab, 2, &broken, "kept the old configuration");

@@ -16,6 +16,7 @@ recipes:
       - image: [acme/shipper]
     quit:
       - post: {port: 4000, path: /stop}
+        code: 0
 ";
 
 /// A pod with a log shipper that no built-in recipe knows.

@@ -81,7 +81,7 @@ fn recipe_that_needs_its_signal_at_once_is_not_held() {
         return;
     };
     node.configure(
-        "recipes: [{name: dapr, recognize: [{name: [daprd]}], quit: [{signal: SIGTERM}], linger: never}]",
+        "recipes: [{name: dapr, recognize: [{name: [daprd]}], quit: [{signal: SIGTERM, code: 0}], linger: never}]",
     );
     let spec = pod("queue").with(dapr::starting(Listen::AtOnce));
     let pod = node.run(&spec);

@@ -7,7 +7,9 @@
 //!     - image: [acme/shipper]
 //!   quit:
 //!     - post: {port: 4000, path: /stop}
+//!       code: 0
 //!     - signal: SIGTERM
+//!       code: 143
 //!       takes: 5s
 //! ```
 
@@ -42,7 +44,7 @@ pub(super) struct RawStep {
     when: OneOrMore<Condition>,
     #[serde(default)]
     unless: OneOrMore<Condition>,
-    #[serde(default = "zero")]
+    #[serde(default = "unknown")]
     code: ExitCode,
     measured: Option<Measured>,
     #[serde(default)]
@@ -71,6 +73,10 @@ impl<'de> Deserialize<'de> for Recipe {
         // The derived function of the type, not that of the trait.
         let mut recipe = Self::deserialize(deserializer)?;
         check(&recipe).map_err(D::Error::custom)?;
+        // A drain ends no process.
+        for step in &mut recipe.drain {
+            step.code = ExitCode::ZERO;
+        }
         if recipe.title.is_empty() {
             recipe.title.clone_from(&recipe.name);
         }
@@ -201,8 +207,8 @@ impl TryFrom<RawStep> for StepRecipe {
     }
 }
 
-const fn zero() -> ExitCode {
-    ExitCode::ZERO
+const fn unknown() -> ExitCode {
+    ExitCode::Unknown
 }
 
 /// The name of a process, cut as in the kernel

@@ -203,7 +203,7 @@ fn namespace_is_requested_again_for_a_new_pod() {
 #[test]
 fn recipe_that_reads_more_applies_from_the_next_list_on() {
     let text = "recipes: [{name: own, recognize: [{name: [tool]}], quit: [\
-        {post: {port: {default: 1, annotations: [shop.example/port]}, path: /quit}}]}]";
+        {post: {port: {default: 1, annotations: [shop.example/port]}, path: /quit}, code: 0}]}]";
     let config = Config::parse("test", text).unwrap();
     let spec = pod(RestartPolicy::Never, &["app", "tool"]);
     let mut stage = Stage::new(Mode::Enforce, spec);

@@ -1,6 +1,6 @@
 //! Valid and invalid recipes: both sides of each limit.
 
-use super::super::{Act, Recipe};
+use super::super::{Act, ExitCode, Recipe};
 use crate::recipe::step::{Method, Step};
 
 const REQUEST: &str = "{post: {port: 1, path: /x}}";
@@ -60,6 +60,9 @@ fn limits() {
         let recipe = read(&[(key, good.clone())]);
         assert!(recipe.is_ok(), "{key}: {good}\n{recipe:?}");
     }
+    let code = |text| read(&[("quit", step(text))]).unwrap().quit[0].code;
+    assert_eq!(code(SIGNAL), ExitCode::Unknown, "it was never measured");
+    assert_eq!(code("{signal: SIGTERM, code: 0}"), ExitCode::ZERO);
     for (key, bad, why) in [
         ("name", "''".to_owned(), "is no name"),
         ("name", "a".repeat(64), "is no name"),

@@ -33,7 +33,7 @@ fn a_port_that_never_opens_does_not_delay_a_step_whose_port_listens() {
 #[test]
 fn request_behind_a_signal_is_not_tried_before_it() {
     let text = "recipes: [{name: istio, recognize: [{name: [istio-proxy]}], quit: [\
-        {post: {port: 15020, path: /quit}}, {signal: SIGTERM}, {post: {port: 15000, path: /quit}}]}]";
+        {post: {port: 15020, path: /quit}, code: 0}, {signal: SIGTERM, code: 0}, {post: {port: 15000, path: /quit}, code: 0}]}]";
     let config = crate::settings::config::Config::parse("test", text).unwrap();
     let mut stage = never();
     stage.configure(config);

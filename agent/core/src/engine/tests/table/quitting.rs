@@ -6,7 +6,7 @@ const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 /// SIGTERM ends it with a code that fails a successful pod.
 const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognize: [{image: [acme/fragile]}], \
-                   quit: [{post: {port: 4000, path: /stop}}, {signal: SIGTERM, code: 143}]}]}";
+                   quit: [{post: {port: 4000, path: /stop}, code: 0}, {signal: SIGTERM, code: 143}]}]}";
 
 #[test]
 fn one_stage_after_the_other() {
@@ -271,7 +271,7 @@ fn versions_and_recipes_received_later() {
         ),
     ]);
     const SHIPPER: &str = "{recipes: [{name: shipper, order: logs, recognize: [{image: [acme/shipper]}], \
-                   quit: [{post: {port: 4000, path: /stop}}]}]}";
+                   quit: [{post: {port: 4000, path: /stop}, code: 0}]}]}";
     check_with(
         &[
             row(
