@@ -19,7 +19,7 @@ fn main() -> io::Result<()> {
     }
     for command in commands() {
         let name = command.get_name().to_owned();
-        // usher has completions of its own (above), and `leave-cluster` is a word of usher-agent.
+        // usher has completions of its own (above), and `cleanup-cluster` is a word of usher-agent.
         if name == "usher-agent" {
             for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
                 clap_complete::generate_to(shell, &mut command.clone(), &name, &completions)?;

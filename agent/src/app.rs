@@ -33,7 +33,7 @@ use crate::{
     args::{ApiServer, Args, HOLDER, WORKER},
     event_loop::{Channels, Edges, NodeLoop, Requests},
     hold::cni_socket,
-    install::{cni, leave},
+    install::{cleanup, cni},
     kubernetes::{
         events::{EventPublisher, EventSender},
         kubelet::Kubelet,
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // This ends the tasks that keep the plugin's socket open.
     drop(runtime);
     if end == End::Deleted {
-        leave::clean_after_deletion(args);
+        cleanup::clean_after_deletion(args);
     }
     Ok(())
 }
@@ -274,7 +274,7 @@ fn host_netns(proc: &ProcRoot) -> anyhow::Result<(NetnsId, bool)> {
     let own = Netns::of_process(proc, Pid(i32::try_from(std::process::id())?))?.id();
     let is_certain = own.ino == INIT_NETNS;
     if is_certain {
-        tracing::info!(error = %chain(&error), "took the agent's own network namespace for the host's: it is the initial one");
+        tracing::info!(error = %chain(&error), "used the agent's own network namespace as the host's, because it is the initial one");
     } else {
         tracing::error!(
             error = %chain(&error),

@@ -1,6 +1,6 @@
 //! Flags and environment variables: settings of the process. The Node's annotations set the modes.
 
-pub(crate) mod leave;
+pub(crate) mod cleanup;
 mod sources;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     pub(crate) runtime_state_dirs: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) leave: leave::LeaveArgs,
+    pub(crate) cleanup: cleanup::CleanupArgs,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -133,7 +133,7 @@ pub(crate) enum Invocation {
     Agent(Box<Args>),
     Holder(HolderArgs),
     Worker(WorkerArgs),
-    LeaveCluster(leave::LeaveClusterArgs),
+    CleanupCluster(cleanup::CleanupClusterArgs),
 }
 
 impl Invocation {
@@ -144,8 +144,8 @@ impl Invocation {
             Self::Holder(HolderArgs::parse_from(words))
         } else if words.peek().is_some_and(|word| word == WORKER) {
             Self::Worker(WorkerArgs::parse_from(words))
-        } else if words.peek().is_some_and(|word| word == leave::CLUSTER) {
-            Self::LeaveCluster(leave::LeaveClusterArgs::parse_from(words))
+        } else if words.peek().is_some_and(|word| word == cleanup::CLUSTER) {
+            Self::CleanupCluster(cleanup::CleanupClusterArgs::parse_from(words))
         } else {
             Self::Agent(Box::new(sources::parse()))
         }
@@ -156,7 +156,7 @@ impl Invocation {
             Self::Agent(args) => &args.log,
             Self::Holder(args) => &args.log,
             Self::Worker(args) => &args.log,
-            Self::LeaveCluster(args) => &args.log,
+            Self::CleanupCluster(args) => &args.log,
         }
     }
 }
@@ -184,6 +184,6 @@ mod tests {
         Args::command().debug_assert();
         HolderArgs::command().debug_assert();
         WorkerArgs::command().debug_assert();
-        leave::LeaveClusterArgs::command().debug_assert();
+        cleanup::CleanupClusterArgs::command().debug_assert();
     }
 }

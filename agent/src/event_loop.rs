@@ -24,11 +24,11 @@ use usher_sys::{pods::cgroup, process::child::Launch};
 
 pub(crate) use self::{
     input::{Input, View},
-    operator::OperatorRequest,
+    operator::AdminRequest,
 };
 use self::{
     modes::NodeState,
-    operator::{BusyOrder, PendingHold},
+    operator::{BusyRequest, PendingHold},
     overdue::Overdue,
 };
 use crate::{
@@ -87,7 +87,7 @@ pub(crate) struct NodeLoop {
     worker: Worker,
     /// Operators' requests for a hold that have no reply yet.
     pending_holds: Vec<PendingHold>,
-    busy_orders: Vec<BusyOrder>,
+    busy_requests: Vec<BusyRequest>,
 
     inputs: mpsc::Receiver<Input>,
     requests: Requests,
@@ -120,7 +120,7 @@ impl NodeLoop {
             starts: Starts::new(edges.starts, reporter.clone()),
             worker: Worker::new(edges.worker, started, reporter.clone()),
             pending_holds: Vec::new(),
-            busy_orders: Vec::new(),
+            busy_requests: Vec::new(),
             host: edges.host,
             inputs: channels.inputs,
             requests: channels.requests,
@@ -138,7 +138,7 @@ impl NodeLoop {
             self.step(event);
         }
         loop {
-            self.retry_orders();
+            self.retry_busy_requests();
             let wake = self.next_wake();
             tokio::select! {
                 // Exits have priority, because quits follow from them.
@@ -306,10 +306,12 @@ impl NodeLoop {
             Action::Watch { sandbox, probes } => {
                 self.sandboxes.probe(&mut self.worker, &sandbox, probes);
             }
-            Action::OpenSome { sandbox, ports } => {
-                self.change(sandbox, |sandbox| Job::OpenSome { sandbox, ports });
+            Action::ReleasePorts { sandbox, ports } => {
+                self.change(sandbox, |sandbox| Job::ReleasePorts { sandbox, ports });
             }
-            Action::OpenAll { sandbox } => self.change(sandbox, |sandbox| Job::OpenAll { sandbox }),
+            Action::ReleaseAll { sandbox } => {
+                self.change(sandbox, |sandbox| Job::ReleaseAll { sandbox });
+            }
             Action::Renew {
                 sandbox,
                 ports,

@@ -49,7 +49,7 @@ struct Sandbox {
     /// Probes that have not succeeded yet.
     probes: Vec<Probe>,
     /// Ports of the table that have been released one by one.
-    opened: Vec<u16>,
+    released: Vec<u16>,
 }
 
 impl Sandbox {
@@ -63,7 +63,7 @@ impl Sandbox {
             is_arming: false,
             looking: None,
             probes: Vec::new(),
-            opened: Vec::new(),
+            released: Vec::new(),
         }
     }
 
@@ -176,7 +176,7 @@ impl Sandboxes {
         sandbox.has_table = true;
         sandbox.is_arming = true;
         sandbox.probes.clear();
-        sandbox.opened.clear();
+        sandbox.released.clear();
         let job = Job::Arm {
             sandbox: id.clone(),
             wanted,
@@ -198,9 +198,9 @@ impl Sandboxes {
 
     /// Changes a sandbox's table. Without a sandbox or a table, releasing all ports succeeds at once.
     pub(crate) fn change(&mut self, worker: &mut Worker, id: SandboxId, job: Job) -> Option<Event> {
-        let opens_all = matches!(job, Job::OpenAll { .. });
+        let releases_all = matches!(job, Job::ReleaseAll { .. });
         let released = |sandbox| {
-            opens_all.then_some(Event::Opened {
+            releases_all.then_some(Event::Released {
                 sandbox,
                 result: Ok(Tally::default()),
             })
@@ -208,16 +208,16 @@ impl Sandboxes {
         let Some(sandbox) = self.open.get_mut(&id) else {
             return released(id);
         };
-        if opens_all {
+        if releases_all {
             sandbox.probes.clear();
             worker.cancel_probes(&id);
         }
         if sandbox.has_table {
-            if let Job::OpenSome { ports, .. } = &job {
-                sandbox.opened.extend(ports);
+            if let Job::ReleasePorts { ports, .. } = &job {
+                sandbox.released.extend(ports);
             }
-            let purpose = match opens_all {
-                true => Purpose::OpenAll(id),
+            let purpose = match releases_all {
+                true => Purpose::ReleaseAll(id),
                 false => Purpose::Change(id),
             };
             sandbox.send(worker, purpose, job);
@@ -267,11 +267,11 @@ impl Sandboxes {
                 sandbox,
                 result: Ok(()),
             } => self.set_table(sandbox, true),
-            Event::Opened {
+            Event::Released {
                 sandbox,
                 result: Ok(_),
             } => self.set_table(sandbox, false),
-            Event::Armed { sandbox, .. } | Event::Opened { sandbox, .. } => {
+            Event::Armed { sandbox, .. } | Event::Released { sandbox, .. } => {
                 self.remove_leftover(worker, sandbox);
             }
             Event::Ready { sandbox, probe } | Event::ProbeFailed { sandbox, probe } => {
@@ -290,7 +290,7 @@ impl Sandboxes {
             return;
         };
         sandbox.has_table = false;
-        sandbox.opened.clear();
+        sandbox.released.clear();
         let job = Job::Forget {
             sandbox: id.clone(),
             table: ForgottenTable::LeftoverDeleted,
@@ -302,7 +302,7 @@ impl Sandboxes {
         if let Some(sandbox) = self.open.get_mut(id) {
             sandbox.has_table = has_table;
             if !has_table {
-                sandbox.opened.clear();
+                sandbox.released.clear();
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Installation of the CNI plugin, and removal of usher from a node or a cluster.
 
+pub(crate) mod cleanup;
+pub(crate) mod cleanup_cluster;
 pub(crate) mod cni;
-pub(crate) mod leave;
-pub(crate) mod leave_cluster;

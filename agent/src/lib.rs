@@ -12,12 +12,12 @@
 //! | `start` | held starts and stop signals: the runtime's bundles and state, and the holder process |
 //! | `kubernetes` | the kubelet's pods, the Node, Namespaces, Events, the startup taint |
 //! | `serve` | health, readiness and metrics over HTTP, and the admin socket |
-//! | `install` | the CNI plugin's installation; `--leave` and `leave-cluster`, which remove usher |
+//! | `install` | the CNI plugin's installation; `--cleanup` and `cleanup-cluster`, which remove usher |
 //! | `telemetry` | log, metrics, health, and the recorder of decisions |
 //!
 //! One binary has five roles: the agent; the worker and holder processes that the agent starts (`work`, `hold-starts`);
-//! the agent that removes usher from its node (`--leave`); and the Job that makes all agents of a cluster do so
-//! (`leave-cluster`). The command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
+//! the agent that removes usher from its node (`--cleanup`); and the Job that makes all agents of a cluster do so
+//! (`cleanup-cluster`). The command-line tool `usher` is the crate `usher-cli`. Both use `usher-client`.
 
 mod app;
 mod args;
@@ -40,7 +40,7 @@ use usher_sys::process::descriptor_table;
 
 use self::{
     args::Invocation,
-    install::{leave, leave_cluster},
+    install::{cleanup, cleanup_cluster},
     node::privileges,
     start::holder,
 };
@@ -65,11 +65,11 @@ pub fn agent() -> ExitCode {
         tracing::warn!(error = %chain(&error), "could not prepare the table of open descriptors");
     }
     let ended = match invocation {
-        Invocation::Agent(args) if args.leave.leave => leave::run(&args),
+        Invocation::Agent(args) if args.cleanup.cleanup => cleanup::run(&args),
         Invocation::Agent(args) => app::run(&args),
         Invocation::Holder(_) => holder::run(),
         Invocation::Worker(args) => worker::run(&args),
-        Invocation::LeaveCluster(args) => leave_cluster::run(&args),
+        Invocation::CleanupCluster(args) => cleanup_cluster::run(&args),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,13 +87,13 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(64)
 }
 
-/// The command lines of `usher-agent`, for manual pages and completions. `leave-cluster` is a subcommand of the same
+/// The command lines of `usher-agent`, for manual pages and completions. `cleanup-cluster` is a subcommand of the same
 /// binary with its own manual page.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         args::Args::command(),
-        args::leave::LeaveClusterArgs::command()
-            .name("usher-agent-leave-cluster")
-            .bin_name("usher-agent leave-cluster"),
+        args::cleanup::CleanupClusterArgs::command()
+            .name("usher-agent-cleanup-cluster")
+            .bin_name("usher-agent cleanup-cluster"),
     ]
 }

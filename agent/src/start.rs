@@ -368,7 +368,7 @@ impl Starts {
         };
         for volumes in volumes.chunks(MAX_DESCRIPTORS) {
             if let Err(reason) = self.holder.send(&order, &borrowed(volumes)) {
-                tracing::debug!(container_id = %id, reason, "could not order the marks of a container's volumes");
+                tracing::debug!(container_id = %id, reason, "could not request the marks of a container's volumes");
             }
         }
     }
@@ -384,7 +384,7 @@ impl Starts {
         let root = self.bundles.as_ref().map(|bundles| bundles.root(id));
         let root: Vec<OwnedFd> = root.into_iter().flatten().collect();
         if let Err(reason) = self.holder.send(&order, &borrowed(&root)) {
-            tracing::warn!(container_id = %id, reason, "could not order the release of a start; the holder releases it at its limit");
+            tracing::warn!(container_id = %id, reason, "could not request the release of a start; the holder releases it at its limit");
         }
     }
 }

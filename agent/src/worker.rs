@@ -7,11 +7,11 @@
 //! In the agent: `client` sends jobs, fails those that do not return (`pending`), and keeps the quarantine.
 //!
 //! In the worker: `serve` receives jobs. `lanes` limits them by namespace and node, and detects stuck ones. `rules`
-//! checks the cost of a packet in a namespace. `sandbox` runs the holds (`gate`, `probe`). `request` sends requests
+//! checks the cost of a packet in a namespace. `sandbox` runs the holds (`hold_table`, `probe`). `request` sends requests
 //! (`loopback`, `http`) and signals. `traffic` samples what clients send to apps with a held stop signal.
 
 mod client;
-mod gate;
+mod hold_table;
 mod http;
 mod lanes;
 mod loopback;

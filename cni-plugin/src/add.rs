@@ -78,7 +78,7 @@ fn announce(call: &Call, conf: &Conf<'_>) -> Result<(), Unheld> {
     let message = request.encode()?;
     let reply = agent::request(&conf.socket, &message, &netns, conf.timeout)?;
     match reply.outcome {
-        Outcome::Held | Outcome::Open => Ok(()),
+        Outcome::Held | Outcome::NotHeld => Ok(()),
         Outcome::Failed => Err(Unheld::Agent {
             reason: reply.reason.unwrap_or_default(),
         }),

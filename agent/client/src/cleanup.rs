@@ -14,7 +14,7 @@ use std::{
 
 use usher_core::{
     base::id::{NetnsId, Pid},
-    cleanup::{Cleaning, Found, Report, Step, Thing},
+    cleanup::{Cleaning, Found, Item, Report, Step},
 };
 use usher_sys::{net::netns::Netns, pods::proc::ProcRoot, seqpacket};
 
@@ -41,7 +41,7 @@ pub struct Places {
     pub log: PathBuf,
     pub proc: ProcRoot,
     /// Delay between the removals of the entry and of the binary.
-    pub linger: Duration,
+    pub grace_period: Duration,
 }
 
 /// Whether an agent runs on this node, which would install everything again.
@@ -75,7 +75,7 @@ pub fn look(places: &Places) -> Vec<Found> {
     for dir in places.conf_dirs.iter().chain(&places.bin_dirs) {
         match files::temporaries(dir) {
             Ok(paths) => {
-                let temporaries = paths.into_iter().map(Thing::Temporary);
+                let temporaries = paths.into_iter().map(Item::Temporary);
                 found.extend(temporaries.map(Found::removable));
             }
             Err(error) => found.push(unseen(
@@ -94,8 +94,8 @@ pub fn clean(places: &Places) -> Report {
     let mut cleaning = Cleaning::new(look(places));
     while let Some(step) = cleaning.step() {
         match step {
-            Step::WaitForRuntime => thread::sleep(places.linger),
-            Step::Remove(thing) => cleaning.done(remove(&thing, places)),
+            Step::WaitForRuntime => thread::sleep(places.grace_period),
+            Step::Remove(item) => cleaning.done(remove(&item, places)),
         }
     }
     let mut report = cleaning.report();
@@ -103,19 +103,19 @@ pub fn clean(places: &Places) -> Report {
     report
 }
 
-fn remove(thing: &Thing, places: &Places) -> Result<(), String> {
-    match thing {
-        Thing::Entry(path) => removal::remove_entry(path).map_err(|error| chain(&error)),
-        Thing::Binary(path) => require_unnamed(places)
+fn remove(item: &Item, places: &Places) -> Result<(), String> {
+    match item {
+        Item::Entry(path) => removal::remove_entry(path).map_err(|error| chain(&error)),
+        Item::Binary(path) => require_unnamed(places)
             .and_then(|()| files::remove(path))
             .map_err(|error| chain(&error)),
-        Thing::Temporary(path) | Thing::Socket(path) | Thing::File(path) => {
+        Item::Temporary(path) | Item::Socket(path) | Item::File(path) => {
             files::remove(path).map_err(|error| chain(&error))
         }
-        Thing::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
-        Thing::Directory(path) => run_files::remove_directory(path),
+        Item::Table { netns, pid, .. } => tables::remove(&places.proc, *netns, *pid),
+        Item::Directory(path) => run_files::remove_directory(path),
         // The plan contains no step for these.
-        Thing::Unseen(_) | Thing::Foreign(_) => Err("it is not usher's to remove".to_owned()),
+        Item::Unreadable(_) | Item::Foreign(_) => Err("it is not usher's to remove".to_owned()),
     }
 }
 
@@ -127,7 +127,7 @@ fn require_unnamed(places: &Places) -> Result<(), Error> {
 }
 
 fn unseen(what: &str, error: &dyn std::error::Error) -> Found {
-    Found::stuck(Thing::Unseen(what.to_owned()), chain(error), LOOK)
+    Found::stuck(Item::Unreadable(what.to_owned()), chain(error), LOOK)
 }
 
 /// The host's own network namespace; None if it is not known.

@@ -14,7 +14,7 @@ mod status;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    act::{LONGEST_BUSY, Ordered, PlannedTable, RequestOptions, WatchLine},
+    act::{LONGEST_BUSY, OperatorReply, PlannedTable, RequestOptions, WatchLine},
     cost::{CostReport, CountingNode, NamespaceCost},
     dry_run::{
         Acts, Allowed, Forecast, HeldPort, Hold, LadderStep, LeftOut, Linger, Quit, Sidecar, Start,

@@ -18,9 +18,9 @@ use crate::base::id::{NetnsId, Pid};
 /// A part of usher on the node, in the order of removal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
-pub enum Thing {
+pub enum Item {
     /// A place that cannot be searched.
-    Unseen(String),
+    Unreadable(String),
     /// A network configuration that has the plugin's entry.
     Entry(PathBuf),
     Binary(PathBuf),
@@ -42,14 +42,14 @@ pub enum Thing {
     Directory(PathBuf),
 }
 
-impl Thing {
+impl Item {
     pub fn kind(&self) -> &'static str {
         self.into()
     }
 
     fn path(&self) -> Option<&Path> {
         match self {
-            Self::Unseen(_) | Self::Table { .. } => None,
+            Self::Unreadable(_) | Self::Table { .. } => None,
             Self::Entry(path)
             | Self::Binary(path)
             | Self::Temporary(path)
@@ -61,11 +61,11 @@ impl Thing {
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for Item {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.path()) {
             (_, Some(path)) => path.display().fmt(formatter),
-            (Self::Unseen(what), _) => formatter.write_str(what),
+            (Self::Unreadable(what), _) => formatter.write_str(what),
             (Self::Table { netns, pid, name }, _) => {
                 let name = name.escape_debug();
                 write!(formatter, "inet usher in {netns} of process {pid} ({name})")
@@ -83,23 +83,23 @@ pub struct Obstacle {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    pub thing: Thing,
+    pub item: Item,
     /// Why it cannot be removed, where that is known in advance.
     pub obstacle: Option<Obstacle>,
 }
 
 impl Found {
-    pub fn removable(thing: Thing) -> Self {
+    pub fn removable(item: Item) -> Self {
         Self {
-            thing,
+            item,
             obstacle: None,
         }
     }
 
-    pub fn stuck(thing: Thing, why: impl Into<String>, advice: &'static str) -> Self {
+    pub fn stuck(item: Item, why: impl Into<String>, advice: &'static str) -> Self {
         let why = why.into();
         Self {
-            thing,
+            item,
             obstacle: Some(Obstacle { why, advice }),
         }
     }
@@ -107,25 +107,25 @@ impl Found {
 
 /// The result for one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
-    WouldGo,
-    Gone,
+pub enum Outcome {
+    WouldRemove,
+    Removed,
     Left(Obstacle),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    pub thing: Thing,
-    pub fate: Fate,
+    pub item: Item,
+    pub outcome: Outcome,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:<10}{}: ", self.thing.kind(), self.thing)?;
-        match &self.fate {
-            Fate::WouldGo => formatter.write_str("would be removed"),
-            Fate::Gone => formatter.write_str("removed"),
-            Fate::Left(Obstacle { why, advice }) => write!(formatter, "LEFT: {why}; {advice}"),
+        write!(formatter, "{:<10}{}: ", self.item.kind(), self.item)?;
+        match &self.outcome {
+            Outcome::WouldRemove => formatter.write_str("would be removed"),
+            Outcome::Removed => formatter.write_str("removed"),
+            Outcome::Left(Obstacle { why, advice }) => write!(formatter, "LEFT: {why}; {advice}"),
         }
     }
 }
@@ -138,21 +138,21 @@ pub struct Report {
 
 impl Report {
     pub fn left(&self) -> impl Iterator<Item = &Line> {
-        let stays = |line: &&Line| matches!(line.fate, Fate::Left(_));
+        let stays = |line: &&Line| matches!(line.outcome, Outcome::Left(_));
         self.lines.iter().filter(stays)
     }
 
     /// Adds the parts that a second search found. A part that is not reported as left was restored by a process.
     pub fn found_again(&mut self, found: Vec<Found>) {
-        for Found { thing, obstacle } in found {
-            if self.left().any(|line| line.thing == thing) {
+        for Found { item, obstacle } in found {
+            if self.left().any(|line| line.item == item) {
                 continue;
             }
-            let fate = Fate::Left(obstacle.unwrap_or_else(|| Obstacle {
+            let outcome = Outcome::Left(obstacle.unwrap_or_else(|| Obstacle {
                 why: "it came back".to_owned(),
                 advice: "a process restores it: check whether an agent runs, then retry",
             }));
-            self.lines.push(Line { thing, fate });
+            self.lines.push(Line { item, outcome });
         }
     }
 }
@@ -160,7 +160,7 @@ impl Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Remove this part, and pass the result to [`Cleaning::done`].
-    Remove(Thing),
+    Remove(Item),
     /// Wait until runtimes have completed the calls that they have begun.
     WaitForRuntime,
 }
@@ -168,7 +168,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Cleaning {
     waiting: VecDeque<Found>,
-    current: Option<Thing>,
+    current: Option<Item>,
     is_dry: bool,
     /// Whether a runtime may still use an entry that was removed.
     waits_for_runtime: bool,
@@ -178,8 +178,8 @@ pub struct Cleaning {
 impl Cleaning {
     /// Removes everything that was found, where possible.
     pub fn new(mut found: Vec<Found>) -> Self {
-        found.sort_by(|one, other| one.thing.cmp(&other.thing));
-        found.dedup_by(|one, other| one.thing == other.thing);
+        found.sort_by(|one, other| one.item.cmp(&other.item));
+        found.dedup_by(|one, other| one.item == other.item);
         Self {
             waiting: found.into(),
             current: None,
@@ -203,74 +203,74 @@ impl Cleaning {
 
     /// The next step; None when the removal is complete.
     pub fn step(&mut self) -> Option<Step> {
-        while let Some(Found { thing, obstacle }) = self.waiting.pop_front() {
-            if let Some(obstacle) = obstacle.or_else(|| self.stands_behind(&thing)) {
-                self.settle(thing, Fate::Left(obstacle));
+        while let Some(Found { item, obstacle }) = self.waiting.pop_front() {
+            if let Some(obstacle) = obstacle.or_else(|| self.stands_behind(&item)) {
+                self.settle(item, Outcome::Left(obstacle));
                 continue;
             }
-            if self.waits_for_runtime && !matches!(thing, Thing::Entry(_)) {
+            if self.waits_for_runtime && !matches!(item, Item::Entry(_)) {
                 self.waits_for_runtime = false;
-                self.waiting.push_front(Found::removable(thing));
+                self.waiting.push_front(Found::removable(item));
                 return Some(Step::WaitForRuntime);
             }
-            self.current = Some(thing.clone());
-            return Some(Step::Remove(thing));
+            self.current = Some(item.clone());
+            return Some(Step::Remove(item));
         }
         None
     }
 
     /// Applies the result of the last [`Step::Remove`].
-    pub fn done(&mut self, outcome: Result<(), String>) {
-        let Some(thing) = self.current.take() else {
+    pub fn done(&mut self, result: Result<(), String>) {
+        let Some(item) = self.current.take() else {
             return;
         };
-        self.waits_for_runtime |= matches!((&thing, &outcome), (Thing::Entry(_), Ok(())));
-        let fate = match outcome {
-            Ok(()) if self.is_dry => Fate::WouldGo,
-            Ok(()) => Fate::Gone,
-            Err(why) => Fate::Left(Obstacle {
+        self.waits_for_runtime |= matches!((&item, &result), (Item::Entry(_), Ok(())));
+        let outcome = match result {
+            Ok(()) if self.is_dry => Outcome::WouldRemove,
+            Ok(()) => Outcome::Removed,
+            Err(why) => Outcome::Left(Obstacle {
                 why,
-                advice: advice(&thing),
+                advice: advice(&item),
             }),
         };
-        self.settle(thing, fate);
+        self.settle(item, outcome);
     }
 
     pub fn report(self) -> Report {
         self.report
     }
 
-    fn settle(&mut self, thing: Thing, fate: Fate) {
-        self.report.lines.push(Line { thing, fate });
+    fn settle(&mut self, item: Item, outcome: Outcome) {
+        self.report.lines.push(Line { item, outcome });
     }
 
     /// The obstacle, if a part that stays needs this one.
-    fn stands_behind(&self, thing: &Thing) -> Option<Obstacle> {
-        let needs = |line: &&Line| match (thing, &line.thing) {
-            (Thing::Binary(_), Thing::Entry(_)) => true,
-            (Thing::Directory(directory), other) => {
+    fn stands_behind(&self, item: &Item) -> Option<Obstacle> {
+        let needs = |line: &&Line| match (item, &line.item) {
+            (Item::Binary(_), Item::Entry(_)) => true,
+            (Item::Directory(directory), other) => {
                 other.path().is_some_and(|path| path.starts_with(directory))
             }
             _ => false,
         };
         let first = self.report.left().find(needs)?;
-        let (why, advice) = match thing {
-            Thing::Binary(_) => ("still names it", "remove that entry first"),
+        let (why, advice) = match item {
+            Item::Binary(_) => ("still names it", "remove that entry first"),
             _ => ("is in it", "remove that first"),
         };
-        let why = format!("{} {why}", first.thing);
+        let why = format!("{} {why}", first.item);
         Some(Obstacle { why, advice })
     }
 }
 
 /// The remedy where a removal failed.
-fn advice(thing: &Thing) -> &'static str {
-    match thing {
-        Thing::Entry(_) => "take the object of type \"usher-cni\" out of it manually",
-        Thing::Binary(_) => {
+fn advice(item: &Item) -> &'static str {
+    match item {
+        Item::Entry(_) => "take the object of type \"usher-cni\" out of it manually",
+        Item::Binary(_) => {
             "remove the entry that names it, if one does, and retry as root on the node itself"
         }
-        Thing::Table { .. } => {
+        Item::Table { .. } => {
             "nsenter --target PID --net nft delete table inet usher, or delete the pod"
         }
         _ => "run this as root on the node itself, or remove it manually",

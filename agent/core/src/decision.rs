@@ -9,11 +9,11 @@ pub mod timeline;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::operator_request::{OperatorRequest, Requester, Verb};
+pub use self::operator_request::{AcceptedRequest, Requester, Verb};
 pub(crate) use self::reason::omitted_ports_text;
 use crate::{
     base::{duration, id::PodUid},
-    hold::{Failed, NotHeld, Opened, Tally},
+    hold::{Failed, NotHeld, Released, Tally},
     linger,
     pod::{exit_status::ExitStatus, restart_policy::RestartPolicy},
     quit::outcome::Outcome,
@@ -23,7 +23,7 @@ use crate::{
     },
     settings::{annotation, overrides::InvalidAnnotation},
     start::{self, Start, Why},
-    worker::Trouble,
+    worker::QuarantineReason,
 };
 
 /// The names of all decisions, as in logs and metrics.
@@ -127,9 +127,9 @@ pub enum Kind {
         starts: Vec<Start>,
     },
     HoldReleased {
-        why: Opened,
+        why: Released,
         /// How long this agent held them.
-        shut: Duration,
+        held: Duration,
         /// Whether an earlier agent installed the hold.
         adopted: bool,
         tally: Tally,
@@ -146,13 +146,13 @@ pub enum Kind {
         ports: Vec<u16>,
     },
     /// The pod's network namespace delays the worker: usher quarantines it.
-    Quarantined(Trouble),
+    Quarantined(QuarantineReason),
     /// Observe mode: what a hold would have prevented.
     WouldHold {
         /// Why a hold would have ended.
-        why: Opened,
+        why: Released,
         /// How long connections would have been held.
-        shut: Duration,
+        held: Duration,
         /// The connections that were refused.
         tally: Tally,
         /// The apps that would have been held at their start, with the time.
@@ -216,7 +216,7 @@ pub enum Kind {
         reason: String,
     },
     /// An operator's request was accepted.
-    OperatorRequest(OperatorRequest),
+    OperatorRequest(AcceptedRequest),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -307,7 +307,7 @@ pub enum GaveUp {
     /// The sidecar restarted each time that it ended.
     ComesBack,
     /// The remaining step ends the sidecar with this code and turns a succeeded pod into a failed one, or may do so.
-    WouldSpoil {
+    WouldFailPod {
         step: Step,
         code: ExitCode,
         /// What allows a clean end; empty where the recipe does not know it.

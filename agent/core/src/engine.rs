@@ -143,9 +143,9 @@ impl Engine {
                     review.probe_failed(hold, probe);
                 });
             }
-            Event::Opened { sandbox, result } => {
+            Event::Released { sandbox, result } => {
                 self.review_sandbox(now, &sandbox, &mut actions, |review, hold, actions| {
-                    review.opened(hold, result, actions);
+                    review.released(hold, result, actions);
                 });
             }
             Event::Found {
@@ -154,8 +154,8 @@ impl Engine {
                 remains,
             } => self.found(now, &key, sandbox, remains, &mut actions),
             Event::NotFound { key } => self.not_found(&key.pod),
-            Event::Quarantined { subject, trouble } => {
-                self.quarantined(&subject, trouble, &mut actions);
+            Event::Quarantined { subject, reason } => {
+                self.quarantined(&subject, reason, &mut actions);
             }
             Event::Start { key, name, result } => {
                 self.start_reported(now, &key, &name, result, &mut actions);
@@ -169,7 +169,7 @@ impl Engine {
                 self.traffic_sampled(now, &key, sample, &mut actions);
             }
             // === operator ===
-            Event::Ordered(order) => self.ordered(now, &order, &mut actions),
+            Event::Operator(request) => self.operator_requested(now, &request, &mut actions),
             Event::Timer => {}
         }
         self.count_connections(&actions);

@@ -151,7 +151,7 @@ pub enum NotHeld {
     NamespaceReadLate,
 }
 
-/// Why the held ports of a pod were opened.
+/// Why the held ports of a pod were released.
 #[derive(
     Debug,
     Clone,
@@ -166,7 +166,7 @@ pub enum NotHeld {
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum Opened {
+pub enum Released {
     #[error("the sidecar is ready")]
     Ready,
     #[error(
@@ -200,11 +200,11 @@ pub enum Failed {
     Arm(String),
     /// The process that held the connections ended, which releases them.
     #[error("the hold ended unexpectedly; connections are released and may be refused")]
-    Gate,
+    Lost,
     #[error(
         "connections cannot be released, and wait until the kernel releases them at the deadline: {0}"
     )]
-    Open(String),
+    Release(String),
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::{
         restart_policy::RestartPolicy,
         spec::{Container, Pod},
     },
-    recipe::{Order, declared_held_ports},
+    recipe::{Stage, declared_held_ports},
     settings::{
         annotation,
         config::Config,
@@ -58,7 +58,7 @@ impl Plan {
         pod: &Pod,
         config: &Config,
         namespace: &NamespaceValues,
-        asked: &VersionQueries,
+        versions: &VersionQueries,
     ) -> Self {
         let (tuning, mut bad) = Tuning::read(&config.defaults, namespace, &pod.annotations);
         let sidecars = tuning.named.keys().map(|name| (annotation::SIDECARS, name));
@@ -75,7 +75,7 @@ impl Plan {
         let mut sidecars: Vec<Sidecar> = pod
             .containers
             .iter()
-            .filter_map(|container| sidecar::sidecar(pod, container, config, &tuning, asked))
+            .filter_map(|container| sidecar::sidecar(pod, container, config, &tuning, versions))
             .collect();
         let self_ending = self_ending(pod, config, &tuning);
         keep_work(pod, &tuning, &self_ending, &mut sidecars);
@@ -221,14 +221,14 @@ fn keep_work(pod: &Pod, tuning: &Tuning, self_ending: &[SelfEnding], sidecars: &
         return;
     }
     let is_named = |sidecar: &Sidecar| tuning.named.contains_key(&sidecar.name);
-    let has = |order: Order| {
+    let has = |stage: Stage| {
         let mut sidecars = sidecars.iter();
-        sidecars.any(|sidecar| sidecar.order == order && !is_named(sidecar))
+        sidecars.any(|sidecar| sidecar.stage == stage && !is_named(sidecar))
     };
-    let work = [Order::Logs, Order::Helper]
+    let work = [Stage::Logs, Stage::Helper]
         .into_iter()
-        .find(|order| has(*order));
-    sidecars.retain(|sidecar| Some(sidecar.order) != work || is_named(sidecar));
+        .find(|stage| has(*stage));
+    sidecars.retain(|sidecar| Some(sidecar.stage) != work || is_named(sidecar));
 }
 
 /// A port on which one sidecar is known to listen is not an assumed port of another one.

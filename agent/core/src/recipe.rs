@@ -40,7 +40,7 @@ pub use self::{
 };
 pub(crate) use self::{
     hold::{Identity, declared_held_ports},
-    ladder::may_be_asked,
+    ladder::may_have_requests,
     why::Choice,
 };
 use crate::{
@@ -68,7 +68,7 @@ use crate::{
 )]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
+pub enum Stage {
     /// First: database proxies, secret agents, and the sidecars that a pod's annotation declares.
     #[default]
     Helper,
@@ -105,14 +105,14 @@ pub struct Recipe {
     #[serde(default)]
     pub sources: Vec<String>,
     #[serde(default)]
-    pub order: Order,
+    pub stage: Stage,
     /// A container is of this kind where one of these holds.
     pub recognize: Vec<Recognition>,
     /// It is not of this kind where one of these holds.
     #[serde(default)]
     pub unless: OneOrMore<Condition>,
     /// The query for a sidecar's version, where its image's tag does not contain it.
-    pub version: Option<Question>,
+    pub version: Option<VersionEndpoint>,
     /// Steps that drain its connections first, where the user requests it.
     #[serde(default)]
     pub drain: Vec<StepRecipe>,
@@ -157,7 +157,7 @@ pub struct Recognition {
 /// A request with a JSON reply that contains the version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct VersionEndpoint {
     pub port: Setting<u16>,
     /// Path, beginning with a slash.
     pub path: String,
@@ -230,10 +230,10 @@ impl Recipe {
     }
 
     /// The port and the query for a container's version.
-    pub(crate) fn question(&self, subject: Subject<'_>) -> Option<(u16, &Question)> {
-        let question = self.version.as_ref()?;
-        let port = question.port.of(subject);
-        (port != 0 && may_be_asked(subject.pod)).then_some((port, question))
+    pub(crate) fn version_endpoint(&self, subject: Subject<'_>) -> Option<(u16, &VersionEndpoint)> {
+        let endpoint = self.version.as_ref()?;
+        let port = endpoint.port.of(subject);
+        (port != 0 && may_have_requests(subject.pod)).then_some((port, endpoint))
     }
 
     /// All steps of the recipe, for any purpose.
@@ -245,7 +245,7 @@ impl Recipe {
     }
 
     fn settings(&self) -> impl Iterator<Item = Sources<'_>> {
-        let asked = self.version.iter().map(|question| question.port.sources());
+        let queried = self.version.iter().map(|endpoint| endpoint.port.sources());
         let steps = self.steps().flat_map(|step| {
             let request = match &step.act {
                 Act::Request { port, path, .. } => vec![port.sources(), path.sources()],
@@ -253,7 +253,7 @@ impl Recipe {
             };
             request.into_iter().chain(step.takes.sources())
         });
-        asked.chain(steps).chain(self.hold.sources())
+        queried.chain(steps).chain(self.hold.sources())
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 pub use self::{
     denials::Denials,
-    holder::{Holder, Released, Verdict},
+    holder::{Holder, Release, Verdict},
     message::{InvalidMessage, LONGEST_MESSAGE, News, Order},
 };
-use crate::{hold::Opened, pod::spec::ProbeKind};
+use crate::{hold, pod::spec::ProbeKind};
 
 /// A start to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub enum StartResult {
 pub enum Why {
     /// The connections of its pod were released.
     #[error("{0}")]
-    Opened(Opened),
+    Released(hold::Released),
     #[error(
         "its limit has passed: it starts before its probes fail, and its connections stay held"
     )]
@@ -84,7 +84,7 @@ impl Why {
     /// Label for metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Opened(why) => why.into_str(),
+            Self::Released(why) => why.into_str(),
             other => other.into_str(),
         }
     }
@@ -93,7 +93,7 @@ impl Why {
 /// Why a start is not held although the pod requests it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeld {
-    #[error("the node cannot: {lacks}")]
+    #[error("the node cannot hold starts: {lacks}")]
     Node { lacks: String },
     /// An obstacle in this container.
     #[error("{reason}")]

@@ -16,7 +16,7 @@ pub const MAX_EVALUATIONS: u64 = 100_000;
     Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Trouble {
+pub enum QuarantineReason {
     #[error("a system call in the pod's network namespace did not return in time")]
     Stuck,
     #[error(

@@ -57,13 +57,13 @@ pub enum Category {
     /// The directories and files of the node.
     Node,
     /// The runtime's network configuration.
-    Network,
+    Cni,
     Kubelet,
     /// The cluster's version and pods.
     Cluster,
     Agent,
     /// Tables in pods without an agent.
-    Remains,
+    Leftovers,
 }
 
 impl Category {

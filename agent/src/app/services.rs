@@ -217,7 +217,7 @@ impl Services<'_> {
     /// None without the DaemonSet's name.
     fn own_daemonset(&self, client: Option<Client>) -> Option<OwnDaemonSet> {
         let namespace = self.args.cni.pod_namespace.clone()?;
-        let name = self.args.leave.daemonset.clone();
+        let name = self.args.cleanup.daemonset.clone();
         client
             .filter(|_| !name.is_empty())
             .map(|client| OwnDaemonSet {

@@ -54,6 +54,6 @@ mod tests {
         assert_eq!(of("--http"), Some(("127.0.0.1:1", "flag")));
         assert_eq!(of("--log-format"), Some(("text", "default")));
         assert_eq!(of("--kubelet-cert"), Some(("auto", "default")));
-        assert_eq!(of("--leave"), Some(("false", "default")));
+        assert_eq!(of("--cleanup"), Some(("false", "default")));
     }
 }

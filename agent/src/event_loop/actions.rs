@@ -25,8 +25,8 @@ impl NodeLoop {
             Action::Answer { sandbox, .. }
             | Action::Arm { sandbox, .. }
             | Action::Watch { sandbox, .. }
-            | Action::OpenSome { sandbox, .. }
-            | Action::OpenAll { sandbox }
+            | Action::ReleasePorts { sandbox, .. }
+            | Action::ReleaseAll { sandbox }
             | Action::Renew { sandbox, .. }
             | Action::Repair { sandbox, .. }
             | Action::Forget { sandbox } => self.sandboxes.span(sandbox),

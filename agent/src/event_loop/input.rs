@@ -13,7 +13,7 @@ use usher_core::{
 };
 use usher_sys::pods::cgroup;
 
-use super::{NodeLoop, operator::OperatorRequest};
+use super::{NodeLoop, operator::AdminRequest};
 
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -28,7 +28,7 @@ pub(crate) enum Input {
     Ping(oneshot::Sender<()>),
     View(oneshot::Sender<View>),
     Costs(oneshot::Sender<Vec<admin::NamespaceCost>>),
-    Operator(OperatorRequest),
+    Operator(AdminRequest),
 }
 
 /// A snapshot for the admin socket.

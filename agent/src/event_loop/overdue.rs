@@ -51,7 +51,7 @@ impl NodeLoop {
         }
         let timer = self.engine.next_wake();
         let timer = timer.map(|at| self.started + at.since_start());
-        timer.into_iter().chain(self.orders_due()).min()
+        timer.into_iter().chain(self.busy_requests_due()).min()
     }
 
     /// Runs the timers: no other event is ready.

@@ -97,7 +97,7 @@ impl Sandboxes {
             Ok(false) => Ok(Tally::default()),
             Err(error) => Err(error),
         };
-        Some(Event::Opened {
+        Some(Event::Released {
             sandbox: id,
             result,
         })
@@ -121,11 +121,11 @@ impl Sandbox {
             return;
         }
         self.adopt(worker, id, Purpose::Readopt(id.clone()));
-        if !self.opened.is_empty() {
+        if !self.released.is_empty() {
             // The worker may have ended before it released them.
-            let job = Job::OpenSome {
+            let job = Job::ReleasePorts {
                 sandbox: id.clone(),
-                ports: self.opened.clone(),
+                ports: self.released.clone(),
             };
             self.send(worker, Purpose::Change(id.clone()), job);
         }

@@ -38,8 +38,8 @@ fn held(worker: &mut Worker) -> Sandboxes {
     sandboxes
 }
 
-fn open_some(ports: &[u16]) -> Job {
-    Job::OpenSome {
+fn release_ports(ports: &[u16]) -> Job {
+    Job::ReleasePorts {
         sandbox: id(),
         ports: ports.to_vec(),
     }
@@ -59,9 +59,9 @@ fn released_ports_are_released_again_after_the_loss_of_a_worker() {
     let adopt = || Job::Adopt { sandbox: id() };
     assert_eq!(readopted(&sandboxes), [adopt()]);
     for port in [15001, 5432] {
-        sandboxes.change(&mut worker, id(), open_some(&[port]));
+        sandboxes.change(&mut worker, id(), release_ports(&[port]));
     }
-    let again = [adopt(), open_some(&[15001, 5432])];
+    let again = [adopt(), release_ports(&[15001, 5432])];
     assert_eq!(readopted(&sandboxes), again);
     // They belong to one table.
     assert_eq!(sandboxes.arm(&mut worker, id(), Wanted::default()), None);
@@ -131,9 +131,9 @@ fn nothing_is_released_again_without_a_table() {
     for result in [Ok(Tally::default()), Err(String::new())] {
         let mut worker = Worker::absent();
         let mut sandboxes = held(&mut worker);
-        sandboxes.change(&mut worker, id(), open_some(&[15001]));
+        sandboxes.change(&mut worker, id(), release_ports(&[15001]));
         let sandbox = id();
-        sandboxes.note(&mut worker, &Event::Opened { sandbox, result });
+        sandboxes.note(&mut worker, &Event::Released { sandbox, result });
         assert_eq!(readopted(&sandboxes), []);
     }
 }
@@ -145,7 +145,7 @@ fn failure_of_an_earlier_table_does_not_remove_the_next_one() {
     let mut sandboxes = arming(&mut worker);
     let before = worker.unsent_jobs();
     let (sandbox, result) = (id(), Err(String::new()));
-    sandboxes.note(&mut worker, &Event::Opened { sandbox, result });
+    sandboxes.note(&mut worker, &Event::Released { sandbox, result });
     assert_eq!(worker.unsent_jobs(), before);
     let (sandbox, result) = (id(), Err(String::new()));
     sandboxes.note(&mut worker, &Event::Armed { sandbox, result });
@@ -161,15 +161,15 @@ fn failure_of_an_earlier_table_does_not_remove_the_next_one() {
 fn release_of_a_sandbox_that_is_not_open_succeeds() {
     let mut worker = Worker::absent();
     let mut sandboxes = Sandboxes::default();
-    let released = Event::Opened {
+    let released = Event::Released {
         sandbox: id(),
         result: Ok(Tally::default()),
     };
-    let release = Job::OpenAll { sandbox: id() };
+    let release = Job::ReleaseAll { sandbox: id() };
     let event = sandboxes.change(&mut worker, id(), release);
     assert_eq!(event, Some(released));
     assert_eq!(
-        sandboxes.change(&mut worker, id(), open_some(&[15001])),
+        sandboxes.change(&mut worker, id(), release_ports(&[15001])),
         None
     );
 }

@@ -21,7 +21,7 @@
 //! missing ones.
 //!
 //! The plugin stays installed after the agent's end, unless the agent's DaemonSet was deleted
-//! ([`crate::install::leave`]). Without an agent the plugin accepts every pod at once.
+//! ([`crate::install::cleanup`]). Without an agent the plugin accepts every pod at once.
 
 mod order;
 mod state;

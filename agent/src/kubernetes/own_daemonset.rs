@@ -1,7 +1,7 @@
 //! Checks during a termination whether the agent's own DaemonSet was deleted.
 //!
 //! A termination has many causes: an update of the DaemonSet, a drain, a shutdown of the node. After a deletion of the
-//! DaemonSet no other agent follows, so this agent removes usher from the node ([`crate::install::leave`]). Helm's hook
+//! DaemonSet no other agent follows, so this agent removes usher from the node ([`crate::install::cleanup`]). Helm's hook
 //! does the same before the deletion; `kubectl delete` and GitOps tools run no hooks. They delete the agent's
 //! ServiceAccount and roles together with the DaemonSet, in any order, so a rejected request is evidence as well.
 //!

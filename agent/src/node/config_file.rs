@@ -168,7 +168,7 @@ impl ConfigFile {
             path = %self.path.display(),
             recipes = config.recipes.len(),
             excluded_namespaces = config.excluded_namespaces.len(),
-            "took the configuration"
+            "loaded the configuration"
         );
         let text = self.last.as_deref().unwrap_or_default();
         let name = self.path.display().to_string();

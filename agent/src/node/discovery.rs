@@ -223,7 +223,7 @@ impl Discovery {
     fn changed(&mut self, changes: Vec<Change>, errors: &[Error]) -> Vec<Event> {
         for error in errors {
             self.metrics.discovery_errors.inc(&error.kind());
-            tracing::warn!(error = %chain(error), "could not look at a part of the cgroup tree");
+            tracing::warn!(error = %chain(error), "could not read a part of the cgroup tree");
         }
         changes
             .into_iter()
@@ -262,7 +262,7 @@ impl Discovery {
                         uid = %key.pod,
                         container_id = %key.id,
                         error = %chain(&error),
-                        "could not follow a container; trying again, and its end will be seen by its cgroup's"
+                        "could not follow a container, retrying; its end is detected when its cgroup is removed"
                     );
                 }
                 if matches!(error, container::Error::NoProcess(_)) {

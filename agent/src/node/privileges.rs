@@ -28,7 +28,7 @@ pub(crate) fn drop_at_start(invocation: &Invocation) -> Result<(), capability::E
         // The holder drops the others after it has opened its fanotify group.
         Invocation::Holder(_) => &[Capability::CAP_SYS_ADMIN],
         Invocation::Worker(_) => &EVENT_LOOP,
-        Invocation::LeaveCluster(_) => &[],
+        Invocation::CleanupCluster(_) => &[],
     };
     capability::keep_only(needed)?;
     capability::conceal()

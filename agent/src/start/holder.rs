@@ -267,7 +267,7 @@ impl Loop {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "received an invalid order from the agent");
+                    tracing::error!(error = %chain(&error), "received an invalid request from the agent");
                 }
             }
         }

@@ -123,7 +123,7 @@ impl Stops {
         match holder.send(&order, &[directory.as_fd()]) {
             Ok(()) => armed.stage = Stage::Armed,
             Err(reason) => {
-                tracing::debug!(container_id = %id, reason, "could not order the hold of a stop signal; the next holder receives the order");
+                tracing::debug!(container_id = %id, reason, "could not request the hold of a stop signal; the next holder receives the request");
             }
         }
         None
@@ -219,7 +219,7 @@ fn stop_event(pod: &PodUid, id: &ContainerId, name: &str, result: StopResult) ->
 fn order_release(holder: &mut HolderProcess, id: &ContainerId) {
     let container = id.clone();
     if let Err(reason) = holder.send(&Order::ReleaseStop { container }, &[]) {
-        tracing::warn!(container_id = %id, reason, "could not order the release of a stop signal");
+        tracing::warn!(container_id = %id, reason, "could not request the release of a stop signal");
     }
 }
 

@@ -28,7 +28,7 @@ use usher_core::{
         Kind,
         timeline::{Entry, Timeline},
     },
-    hold::Opened,
+    hold::Released,
     kube_event::EventRecorder,
     metric::value::{HoldResult, StartHoldResult},
 };
@@ -195,10 +195,10 @@ impl Recorder {
         let count = |connections| u64::try_from(connections).unwrap_or(u64::MAX);
         match kind {
             Kind::HoldReleased {
-                why, shut, tally, ..
+                why, held, tally, ..
             } => {
                 metrics.holds.inc(&HoldResult::Released(*why));
-                metrics.held.observe(shut.as_secs_f64());
+                metrics.held.observe(held.as_secs_f64());
                 metrics.held_connections.inc_by(count(tally.connections));
                 metrics.dropped_copies.inc_by(count(tally.lost));
             }
@@ -328,7 +328,7 @@ fn log(kind: &Kind, entry: &Entry) {
         | Kind::Quarantined(_)
         | Kind::HoldStaysClosed { .. }
         | Kind::HoldReleased {
-            why: Opened::Deadline,
+            why: Released::Deadline,
             ..
         }
         | Kind::InvalidAnnotation(_) => line!(warn),

@@ -22,7 +22,7 @@ use usher_core::{
     },
     engine::event::Subject,
     worker::{
-        Trouble,
+        QuarantineReason,
         message::{Job, JobId, LONGEST_MESSAGE, Order, Reply},
         quarantine::{Quarantine, THREAD_EXTENSIONS},
     },
@@ -112,13 +112,13 @@ impl Worker {
         if let Subject::Container(key) = &subject {
             self.used_by(netns, &key.pod);
         }
-        match self.quarantine.trouble(self.now(), netns) {
+        match self.quarantine.reason(self.now(), netns) {
             // Always sent, because it closes descriptors.
             Some(_) if matches!(job, Job::Forget { .. }) => {}
             // Always sent, because a release needs no packet.
-            Some(Trouble::CostlyRules)
-                if matches!(job, Job::OpenSome { .. } | Job::OpenAll { .. }) => {}
-            Some(trouble) => return self.fail(&purpose, &trouble.to_string()),
+            Some(QuarantineReason::CostlyRules)
+                if matches!(job, Job::ReleasePorts { .. } | Job::ReleaseAll { .. }) => {}
+            Some(reason) => return self.fail(&purpose, &reason.to_string()),
             None => {}
         }
         if matches!(job, Job::Check) && self.running.is_none() {
@@ -137,7 +137,7 @@ impl Worker {
         // Re-adoptions and releases of ports wait for the next worker without a limit: otherwise only the kernel's deadline
         // ends the hold. A search for a table (`Purpose::Look`) keeps its limit, because it runs in every pod.
         let may_wait = self.running.is_none()
-            && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::OpenSome { .. }));
+            && (matches!(purpose, Purpose::Readopt(_)) || matches!(job, Job::ReleasePorts { .. }));
         // The worker reports a stuck job before: after the wait for a permit, and the limit with its extensions.
         let limits = 2 + u32::from(THREAD_EXTENSIONS);
         let limit = job.limit().map(|limit| limit * limits + LATE);
@@ -175,7 +175,7 @@ impl Worker {
                 is_full && jobs >= PROBES_OF_POD || jobs >= MAX_JOBS_OF_POD
             }
             // Probes of a pod do not delay the release of its ports.
-            Job::OpenSome { .. } | Job::OpenAll { .. } => is_full,
+            Job::ReleasePorts { .. } | Job::ReleaseAll { .. } => is_full,
             _ => is_full || self.jobs.len_of(netns) >= MAX_JOBS_OF_POD,
         }
     }

@@ -18,7 +18,7 @@ use tokio::{
 use usher_core::{
     base::id::NetnsId,
     worker::{
-        Trouble,
+        QuarantineReason,
         message::{MARGIN, Reply},
         quarantine::{LateThread, Lateness, THREAD_EXTENSIONS},
     },
@@ -169,9 +169,11 @@ impl Lanes {
         }
     }
 
-    pub(super) async fn report_trouble(&self, netns: NetnsId, trouble: Trouble) {
-        tracing::warn!(%netns, %trouble, "left a network namespace alone");
-        self.replies.send(Reply::Troubled { netns, trouble }).await;
+    pub(super) async fn report_quarantine(&self, netns: NetnsId, reason: QuarantineReason) {
+        tracing::warn!(%netns, %reason, "left a network namespace alone");
+        self.replies
+            .send(Reply::Quarantined { netns, reason })
+            .await;
     }
 }
 
@@ -248,7 +250,9 @@ impl<T> StartedJob<T> {
     /// Reports the namespace as stuck, and as recovered when the job has returned.
     async fn recover(self) -> Option<T> {
         let netns = self.netns;
-        self.lanes.report_trouble(netns, Trouble::Stuck).await;
+        self.lanes
+            .report_quarantine(netns, QuarantineReason::Stuck)
+            .await;
         let returned = self.done.await;
         self.lanes.replies.send(Reply::Recovered { netns }).await;
         returned.ok()

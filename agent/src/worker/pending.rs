@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
     Readopt(SandboxId),
     Probe(SandboxId, Probe),
     Change(SandboxId),
-    OpenAll(SandboxId),
+    ReleaseAll(SandboxId),
 }
 
 /// How often the deadline of a job is extended while the worker process waits for a processor.
@@ -216,7 +216,7 @@ impl Purpose {
             | Self::Readopt(sandbox)
             | Self::Probe(sandbox, _)
             | Self::Change(sandbox)
-            | Self::OpenAll(sandbox) => Subject::Sandbox(sandbox.clone()),
+            | Self::ReleaseAll(sandbox) => Subject::Sandbox(sandbox.clone()),
         }
     }
 
@@ -242,7 +242,7 @@ impl Purpose {
                 result: Err(why),
             },
             Self::Look(key, _sandbox) => Event::NotFound { key },
-            Self::OpenAll(sandbox) => Event::Opened {
+            Self::ReleaseAll(sandbox) => Event::Released {
                 sandbox,
                 result: Err(why),
             },
@@ -263,7 +263,7 @@ impl Purpose {
             | Self::Look(..)
             | Self::Readopt(_)
             | Self::Change(_)
-            | Self::OpenAll(_) => true,
+            | Self::ReleaseAll(_) => true,
             Self::Prepare(_)
             | Self::Attempt(_)
             | Self::Drain(_)
@@ -281,7 +281,7 @@ impl Purpose {
     /// Whether the job is obsolete after the release of this sandbox.
     pub(super) fn is_hold_of(&self, sandbox: &SandboxId) -> bool {
         match self {
-            Self::Probe(of, _) | Self::Change(of) | Self::OpenAll(of) => of == sandbox,
+            Self::Probe(of, _) | Self::Change(of) | Self::ReleaseAll(of) => of == sandbox,
             _ => false,
         }
     }
@@ -307,7 +307,7 @@ mod tests {
             jobs.insert(JobId(id), netns(ino), purpose, limit, Some(after(6)));
         };
         change(1, Purpose::Change(slow.clone()), 1);
-        change(2, Purpose::OpenAll(slow.clone()), 1);
+        change(2, Purpose::ReleaseAll(slow.clone()), 1);
         change(3, Purpose::Arm(slow.clone()), 1);
         change(4, Purpose::Change(other), 2);
         jobs.done(JobId(1), after(5)).unwrap();

@@ -167,8 +167,8 @@ impl Target {
             tokio::spawn(async move { lanes.run(&lane, Kind::Request, RESPONSE, calls).await });
         match request.await.ok().flatten() {
             Some(Ok(is_ready)) => is_ready,
-            Some(Err(trouble)) => {
-                self.lanes.report_trouble(self.lane.netns, trouble).await;
+            Some(Err(reason)) => {
+                self.lanes.report_quarantine(self.lane.netns, reason).await;
                 // The agent fails this probe after the report.
                 std::future::pending().await
             }

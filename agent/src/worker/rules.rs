@@ -12,7 +12,7 @@ use std::{
 
 use nix::errno::Errno;
 use usher_client::error_chain::chain;
-use usher_core::worker::{MAX_EVALUATIONS, Trouble};
+use usher_core::worker::{MAX_EVALUATIONS, QuarantineReason};
 use usher_sys::net::{
     iptables,
     netlink::{Protocol, Socket},
@@ -43,7 +43,7 @@ impl Cache {
     /// because the worker tolerates stuck threads.
     ///
     /// Closing the returned socket may wait for changes of rules, so close it after the packet is sent.
-    pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, Trouble> {
+    pub(super) fn check(&self, netns: &Netns) -> Result<Option<Socket>, QuarantineReason> {
         let start = Instant::now();
         let mut attempts = 0;
         loop {
@@ -68,7 +68,7 @@ impl Cache {
                 Err(error)
                     if error.is(Errno::EBUSY) || error.source.kind() == io::ErrorKind::TimedOut =>
                 {
-                    return Err(Trouble::CostlyRules);
+                    return Err(QuarantineReason::CostlyRules);
                 }
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "could not read the rules of a namespace");
@@ -84,7 +84,7 @@ impl Cache {
         &self,
         open: &Socket,
         netns: &Netns,
-    ) -> Result<Option<Socket>, Trouble> {
+    ) -> Result<Option<Socket>, QuarantineReason> {
         match self.known(open) {
             Ok(Some(cost)) => verdict(cost.evaluations.max(legacy(netns))).map(|()| None),
             _ => self.check(netns),
@@ -166,9 +166,9 @@ fn legacy_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
-fn verdict(evaluations: u64) -> Result<(), Trouble> {
+fn verdict(evaluations: u64) -> Result<(), QuarantineReason> {
     match evaluations > MAX_EVALUATIONS {
-        true => Err(Trouble::CostlyRules),
+        true => Err(QuarantineReason::CostlyRules),
         false => Ok(()),
     }
 }

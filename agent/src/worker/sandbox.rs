@@ -16,14 +16,14 @@ use usher_core::{
     base::id::SandboxId,
     hold::{Probe, Remains, Tally, ruleset::Wanted},
     worker::{
-        Trouble,
+        QuarantineReason,
         message::{CALLS, ForgottenTable, Job, JobId, Reply},
     },
 };
 use usher_sys::net::{netns::Netns, nflog};
 
 use super::{
-    gate::{Gate, NodeCopies},
+    hold_table::{HoldTable, NodeCopies},
     lanes::{Kind, Lanes},
     probe::{Load, RunningProbe, Target},
     replies::Replies,
@@ -58,7 +58,7 @@ struct Sandbox {
     place: Target,
     load: Load,
     copies: NodeCopies,
-    gate: Option<Gate>,
+    table: Option<HoldTable>,
     probes: HashMap<Probe, RunningProbe>,
     /// Whether the pod's own rules are too costly.
     is_costly: bool,
@@ -105,7 +105,7 @@ impl Sandboxes {
                 },
                 load: self.load.clone(),
                 copies: self.copies.clone(),
-                gate: None,
+                table: None,
                 probes: HashMap::new(),
                 is_costly: false,
                 is_reported: false,
@@ -126,7 +126,7 @@ impl Sandboxes {
     /// Replies to an order for a sandbox in which nothing is held.
     async fn without_task(&self, id: JobId, sandbox: SandboxId, job: Job) {
         let reply = match job {
-            Job::OpenAll { .. } => Reply::Opened {
+            Job::ReleaseAll { .. } => Reply::Released {
                 sandbox,
                 result: Ok(Tally::default()),
             },
@@ -140,14 +140,14 @@ impl Sandboxes {
 impl Sandbox {
     async fn run(mut self, mut orders: UnboundedReceiver<(JobId, Job)>) {
         let table = loop {
-            let order = match &mut self.gate {
+            let order = match &mut self.table {
                 None => orders.recv().await,
-                Some(gate) => tokio::select! {
+                Some(table) => tokio::select! {
                     biased;
                     order = orders.recv() => order,
-                    read = gate.receive_copies() => {
+                    read = table.receive_copies() => {
                         self.read(read).await;
-                        self.report_trouble().await;
+                        self.report_quarantine().await;
                         continue;
                     }
                 },
@@ -156,7 +156,7 @@ impl Sandbox {
                 Some((_id, Job::Forget { table, .. })) => break table,
                 Some((id, job)) => {
                     self.execute(id, job).await;
-                    self.report_trouble().await;
+                    self.report_quarantine().await;
                 }
                 // The worker is shutting down. Its successor adopts the table.
                 None => return,
@@ -165,9 +165,9 @@ impl Sandbox {
         self.probes.clear();
         match table {
             ForgottenTable::Kept => {}
-            ForgottenTable::LeftoverDeleted if self.gate.is_none() => self.delete_leftover().await,
+            ForgottenTable::LeftoverDeleted if self.table.is_none() => self.delete_leftover().await,
             ForgottenTable::Deleted | ForgottenTable::LeftoverDeleted => {
-                self.change(|gate, _netns| drop(gate.delete())).await;
+                self.change(|table, _netns| drop(table.delete())).await;
             }
         }
         self.close().await;
@@ -180,7 +180,7 @@ impl Sandbox {
             Ok(true) => tokio::time::sleep(PAUSE).await,
             Err(error) => {
                 tracing::warn!(sandbox = %self.id, error = %chain(&error), "could not read the copies of waiting connections; released the sandbox");
-                self.open_all().await;
+                self.release_all().await;
             }
         }
     }
@@ -192,33 +192,34 @@ impl Sandbox {
                 let is_armed = result.is_ok();
                 self.reply(Reply::Armed { id, result }).await;
                 if is_armed {
-                    self.change(Gate::open_sender).await;
+                    self.change(HoldTable::open_sender).await;
                 }
             }
             Job::Adopt { .. } => {
                 let result = self.adopt().await;
                 self.reply(Reply::Adopted { id, result }).await;
-                self.change(Gate::open_sender).await;
+                self.change(HoldTable::open_sender).await;
             }
             Job::Probe { probe, .. } => self.probe(id, probe),
-            Job::OpenSome { ports, .. } => {
-                let opened = self
-                    .change(move |gate, netns| gate.open_some(netns, &ports))
+            Job::ReleasePorts { ports, .. } => {
+                let released = self
+                    .change(move |table, netns| table.release_ports(netns, &ports))
                     .await;
                 // If a port cannot be released, deleting the table releases all ports.
-                if matches!(opened, Some(Err(_))) {
-                    self.open_all().await;
+                if matches!(released, Some(Err(_))) {
+                    self.release_all().await;
                 }
                 self.reply(Reply::Done { id }).await;
             }
-            Job::OpenAll { .. } => self.open_all().await,
+            Job::ReleaseAll { .. } => self.release_all().await,
             Job::Renew { ports, timeout, .. } => {
-                self.change(move |gate, _netns| gate.renew(&ports, timeout))
+                self.change(move |table, _netns| table.renew(&ports, timeout))
                     .await;
                 self.reply(Reply::Done { id }).await;
             }
             Job::Repair { wanted, .. } => {
-                self.change(move |gate, _netns| gate.repair(&wanted)).await;
+                self.change(move |table, _netns| table.repair(&wanted))
+                    .await;
                 self.reply(Reply::Done { id }).await;
             }
             // Not about a sandbox, or handled before.
@@ -232,10 +233,12 @@ impl Sandbox {
     }
 
     /// Called after the reply to the order, because the agent then fails the remaining jobs of the namespace.
-    async fn report_trouble(&mut self) {
+    async fn report_quarantine(&mut self) {
         if self.is_costly && !mem::replace(&mut self.is_reported, true) {
             let Target { lane, lanes, .. } = &self.place;
-            lanes.report_trouble(lane.netns, Trouble::CostlyRules).await;
+            lanes
+                .report_quarantine(lane.netns, QuarantineReason::CostlyRules)
+                .await;
         }
     }
 
@@ -249,23 +252,23 @@ impl Sandbox {
         self.probes.clear();
         let (netns, started) = (Arc::clone(&self.place.netns), self.started);
         let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
-        let armed = self.run_calls(move || Gate::arm(&netns, &wanted, started, copies, lane));
+        let armed = self.run_calls(move || HoldTable::arm(&netns, &wanted, started, copies, lane));
         let armed = armed.await.ok_or(LOST)?;
-        self.gate = Some(armed.map_err(|error| chain(&error))?);
+        self.table = Some(armed.map_err(|error| chain(&error))?);
         Ok(())
     }
 
     async fn adopt(&mut self) -> Result<Option<Remains>, String> {
-        if let Some(gate) = &self.gate {
+        if let Some(table) = &self.table {
             // Armed after the end of the earlier worker, whose tables this job is for.
-            return Ok(Some(gate.remains()));
+            return Ok(Some(table.remains()));
         }
         let begun = Instant::now();
         let adopted = loop {
             let may_retry = begun.elapsed() < ADOPTING;
             let (netns, started) = (Arc::clone(&self.place.netns), self.started);
             let (copies, lane) = (self.copies.of(&self.id), Arc::clone(&self.place.lane));
-            let calls = move || Gate::adopt(&netns, started, copies, lane, may_retry);
+            let calls = move || HoldTable::adopt(&netns, started, copies, lane, may_retry);
             match self.run_calls(calls).await.ok_or(LOST)? {
                 Err(error) if may_retry && error.may_be_in_use() => {
                     tokio::time::sleep(ADOPT_AGAIN).await;
@@ -273,17 +276,19 @@ impl Sandbox {
                 adopted => break adopted.map_err(|error| chain(&error))?,
             }
         };
-        let Some((gate, remains)) = adopted else {
+        let Some((table, remains)) = adopted else {
             return Ok(None);
         };
-        self.gate = Some(gate);
+        self.table = Some(table);
         Ok(Some(remains))
     }
 
     /// Deletes a table that an earlier job may have left. Its copies were lost with that job.
     async fn delete_leftover(&self) {
         let netns = Arc::clone(&self.place.netns);
-        let deleted = self.run_calls(move || Gate::delete_leftover(&netns)).await;
+        let deleted = self
+            .run_calls(move || HoldTable::delete_leftover(&netns))
+            .await;
         let failed = match deleted {
             Some(Ok(_)) => return,
             Some(Err(error)) => chain(&error),
@@ -292,20 +297,20 @@ impl Sandbox {
         tracing::warn!(sandbox = %self.id, error = failed, "could not delete a leftover table; its ports are released at their deadline");
     }
 
-    /// Releases everything and reports it. Succeeds without a gate.
-    async fn open_all(&mut self) {
+    /// Releases everything and reports it. Succeeds without a table.
+    async fn release_all(&mut self) {
         self.probes.clear();
-        let result = match self.gate.is_some() {
+        let result = match self.table.is_some() {
             true => self.release().await,
             false => Ok(Tally::default()),
         };
         // Close the sockets before the reply, after which the engine may arm the sandbox again.
         self.close().await;
         let sandbox = self.id.clone();
-        self.reply(Reply::Opened { sandbox, result }).await;
+        self.reply(Reply::Released { sandbox, result }).await;
     }
 
-    /// Closes the sockets of the gate on another thread. Closing waits until the kernel has removed the table, and
+    /// Closes the sockets of the table on another thread. Closing waits until the kernel has removed the table, and
     /// thus until every processor has left the kernel
     /// ([`nft_rcv_nl_event`](https://github.com/torvalds/linux/blob/v6.12/net/netfilter/nf_tables_api.c)). Another pod
     /// can delay that for seconds, so it continues beyond the limit of a change: the agent would take the worker for
@@ -315,44 +320,44 @@ impl Sandbox {
         reason = "the pool's threads are meant to outlive the work"
     )]
     async fn close(&mut self) {
-        let gate = mem::take(&mut self.gate);
-        let closed = spawn_blocking(move || drop(gate));
+        let table = mem::take(&mut self.table);
+        let closed = spawn_blocking(move || drop(table));
         drop(tokio::time::timeout(CALLS, closed).await);
     }
 
     async fn release(&mut self) -> Result<Tally, String> {
-        let opened = self.change(Gate::open_all).await;
-        let opened = opened.ok_or(LOST)?.map_err(|error| chain(&error))?;
+        let released = self.change(HoldTable::release_all).await;
+        let released = released.ok_or(LOST)?.map_err(|error| chain(&error))?;
         // For connection attempts that were in flight during the release of the ports.
         let end = tokio::time::sleep(LATE_COPIES);
         tokio::pin!(end);
         loop {
-            let gate = self.gate.as_mut().ok_or(LOST)?;
+            let table = self.table.as_mut().ok_or(LOST)?;
             tokio::select! {
                 biased;
-                () = &mut end => return Ok(gate.tally(&opened)),
-                read = gate.receive_copies() => if read.is_err() {
-                    return Ok(gate.tally(&opened));
+                () = &mut end => return Ok(table.tally(&released)),
+                read = table.receive_copies() => if read.is_err() {
+                    return Ok(table.tally(&released));
                 },
             }
-            self.change(Gate::release_connections).await;
+            self.change(HoldTable::release_connections).await;
         }
     }
 
-    /// Runs system calls with the gate; None without a gate.
+    /// Runs system calls with the table; None without one.
     async fn change<T: Send + 'static>(
         &mut self,
-        change: impl FnOnce(&mut Gate, &Netns) -> T + Send + 'static,
+        change: impl FnOnce(&mut HoldTable, &Netns) -> T + Send + 'static,
     ) -> Option<T> {
-        let mut gate = self.gate.take()?;
+        let mut table = self.table.take()?;
         let netns = Arc::clone(&self.place.netns);
         let calls = self.run_calls(move || {
-            let done = change(&mut gate, &netns);
-            (gate, done)
+            let done = change(&mut table, &netns);
+            (table, done)
         });
-        let (gate, done) = calls.await?;
-        self.is_costly |= gate.is_costly();
-        self.gate = Some(gate);
+        let (table, done) = calls.await?;
+        self.is_costly |= table.is_costly();
+        self.table = Some(table);
         Some(done)
     }
 

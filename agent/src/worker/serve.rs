@@ -196,8 +196,8 @@ impl Server {
             Job::Arm { ref sandbox, .. }
             | Job::Adopt { ref sandbox }
             | Job::Probe { ref sandbox, .. }
-            | Job::OpenSome { ref sandbox, .. }
-            | Job::OpenAll { ref sandbox }
+            | Job::ReleasePorts { ref sandbox, .. }
+            | Job::ReleaseAll { ref sandbox }
             | Job::Renew { ref sandbox, .. }
             | Job::Repair { ref sandbox, .. }
             | Job::Forget { ref sandbox, .. } => {
@@ -229,7 +229,7 @@ impl Server {
             let done = match lanes.run(&lane, Kind::Request, limit, checked).await {
                 Some(Ok(done)) => Some(done),
                 // The agent fails all jobs of the namespace after this reply.
-                Some(Err(trouble)) => return lanes.report_trouble(lane.netns, trouble).await,
+                Some(Err(reason)) => return lanes.report_quarantine(lane.netns, reason).await,
                 None => None,
             };
             if let Some(reply) = reply(done) {

@@ -87,6 +87,6 @@ true
 {{- end -}}
 
 {{/* The deadline of the Job that cleans the nodes, in seconds: a minute after its own timeout. */}}
-{{- define "usher.leaveDeadline" -}}
-{{- add (include "usher.seconds" .Values.leave.timeout | int) 60 -}}
+{{- define "usher.cleanupDeadline" -}}
+{{- add (include "usher.seconds" .Values.cleanup.timeout | int) 60 -}}
 {{- end -}}

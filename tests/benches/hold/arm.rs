@@ -8,7 +8,7 @@ use usher_tests::synthetic::{ContainerSpec, PodSpec};
 pub(crate) const FAR: &str = "10.7.7.7:8080";
 /// Drops redirected packets, as a hold without copies would.
 const DROP: &str = "table inet plain {
- chain gate {
+ chain hold {
   type filter hook output priority -90; policy accept;
   tcp dport 15001 drop
  }

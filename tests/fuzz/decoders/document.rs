@@ -6,7 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use usher_core::{
     admin::{
-        self, Document, Forecast, Log, Ordered, PlannedTable, Pods, Settings, Status, WatchLine,
+        self, Document, Forecast, Log, OperatorReply, PlannedTable, Pods, Settings, Status,
+        WatchLine,
     },
     hold::ruleset::{self, Ruleset},
     recipe::Reads,
@@ -25,7 +26,7 @@ pub(super) fn admin(bytes: &[u8]) -> bool {
     let mut is_read = false;
     is_read |= again::<Document<Pods>>(bytes).is_some();
     is_read |= again::<Document<Forecast>>(bytes).is_some();
-    is_read |= again::<Document<Ordered>>(bytes).is_some();
+    is_read |= again::<Document<OperatorReply>>(bytes).is_some();
     is_read |= again::<Document<Log>>(bytes).is_some();
     is_read |= again::<Document<Settings>>(bytes).is_some();
     // These have numbers that JSON does not keep to the last bit.

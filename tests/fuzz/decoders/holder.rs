@@ -7,7 +7,7 @@ use usher_core::{
         id::{ContainerId, Pid},
         time::Timestamp,
     },
-    start::{Holder, Released, Verdict},
+    start::{Holder, Release, Verdict},
 };
 
 const CONTAINERS: u8 = 4;
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    fn gone(&mut self, released: &Released<u32>) {
+    fn gone(&mut self, released: &Release<u32>) {
         if let Some((exec, _held)) = &released.held {
             assert!(self.waiting.remove(exec), "answered twice");
         }

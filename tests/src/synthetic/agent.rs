@@ -361,7 +361,7 @@ fn on(node: &Node, program: &Path) -> Command {
     bundles.map_or_else(|| Command::new(program), |bundles| bundles.beside(program))
 }
 
-/// The addresses of probes and metrics in a line of its log. An agent that leaves serves no metrics.
+/// The addresses of probes and metrics in a line of its log. An agent that cleans up serves no metrics.
 fn served(line: &Value) -> Option<(SocketAddr, SocketAddr)> {
     let address = |field| line.get(field)?.as_str()?.parse().ok();
     Some((address("probes")?, address("http").unwrap_or(NOWHERE)))

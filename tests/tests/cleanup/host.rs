@@ -122,10 +122,10 @@ impl<'node> Host<'node> {
         fs::read_to_string(list).is_ok_and(|text| text.contains("usher-cni"))
     }
 
-    /// Starts an agent that leaves the node.
-    pub(crate) fn leaving(&self) -> Agent {
+    /// Starts an agent that cleans the node.
+    pub(crate) fn cleaning_agent(&self) -> Agent {
         let mut flags = self.places();
-        flags.push("--leave".to_owned());
+        flags.push("--cleanup".to_owned());
         Agent::start_with(self.node, &flags)
     }
 
@@ -135,7 +135,7 @@ impl<'node> Host<'node> {
         arguments.extend(self.places());
         arguments.push(flag("run-dir", &self.node.run_dir()));
         // The plugin is not called here.
-        arguments.push(format!("--linger={:?}", Duration::from_millis(1)));
+        arguments.push(format!("--grace-period={:?}", Duration::from_millis(1)));
         arguments.extend(more.iter().map(|&flag| flag.to_owned()));
         usher::run(&arguments)
     }

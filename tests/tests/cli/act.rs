@@ -41,14 +41,14 @@ fn agent(node: &Node) -> Agent {
     agent
 }
 
-/// The order was rejected, for this reason.
+/// The request was rejected, for this reason.
 fn refused(ran: &Ran, why: &str) {
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains(why), "{ran:?}");
     assert_eq!(ran.stdout, "", "{ran:?}");
 }
 
-/// An operator's order, as the log records it.
+/// An operator's request, as the log records it.
 fn order_of(agent: &Agent, pod: &Pod) -> String {
     let line = agent.wait_for("operator-request", &pod.name());
     line["reason"].as_str().unwrap().to_owned()
@@ -102,7 +102,7 @@ fn quit_works_in_observe_mode_and_despite_an_opt_out() {
 fn forced_quit_works_while_an_app_runs_and_where_it_fails_the_pod() {
     let Some(node) = node("enforce") else { return };
     let running = node.run(&PodSpec::job("running"));
-    let spoilt = node.run(&cloud_sql::v2().job("spoilt"));
+    let failing = node.run(&cloud_sql::v2().job("failing"));
     let agent = agent(&node);
     all_run(&node);
     let stdout = answer(&node, &["quit", "running", "--force", "--wait"]);
@@ -112,25 +112,25 @@ fn forced_quit_works_while_an_app_runs_and_where_it_fails_the_pod() {
     );
     assert_eq!(running.ended(SIDECAR).code(), 0);
     assert!(running.end_so_far("app").is_none());
-    spoilt.finish("app", 0);
-    agent.wait_for("gave-up", &spoilt.name());
-    let ran = run(&node, &["quit", "spoilt"]);
+    failing.finish("app", 0);
+    agent.wait_for("gave-up", &failing.name());
+    let ran = run(&node, &["quit", "failing"]);
     refused(&ran, "exit code 143");
     let ran = run(
         &node,
-        &["quit", "spoilt", "--force", "--wait", "-o", "json"],
+        &["quit", "failing", "--force", "--wait", "-o", "json"],
     );
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let order: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let step = &order["steps"][0];
-    assert_eq!(step["exitCode"], 143, "{order}");
+    let reply: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let step = &reply["steps"][0];
+    assert_eq!(step["exitCode"], 143, "{reply}");
     assert!(
         step["note"].as_str().unwrap().starts_with("forced: "),
-        "{order}"
+        "{reply}"
     );
     assert_eq!(
-        (&order["kind"], &order["answer"]),
-        (&"Order".into(), &"taken".into())
+        (&reply["kind"], &reply["answer"]),
+        (&"OperatorReply".into(), &"taken".into())
     );
 }
 
@@ -237,7 +237,7 @@ fn late_hold_applies_to_new_connections() {
     assert!(rules.contains("no table inet usher"), "{rules}");
 }
 
-/// The packets that the gate has dropped.
+/// The packets that the table has dropped.
 fn dropped(pod: &Pod) -> usize {
     let table = rules::list(pod);
     let counters = table.split("counter packets ").skip(1);
@@ -249,14 +249,14 @@ fn dropped(pod: &Pod) -> usize {
 fn missing_agents_and_pods_are_reported() {
     let Some(node) = node("enforce") else { return };
     let _pod = node.run(&PodSpec::job("alone"));
-    for order in ["quit", "hold", "release"] {
-        let ran = run(&node, &[order, "alone"]);
+    for command in ["quit", "hold", "release"] {
+        let ran = run(&node, &[command, "alone"]);
         assert_eq!(ran.code, Some(5), "{ran:?}");
         assert!(ran.stderr.contains("this needs the agent"), "{ran:?}");
     }
     let _agent = agent(&node);
-    for order in ["quit", "hold", "release", "plan", "rules"] {
-        let ran = run(&node, &[order, "absent"]);
+    for command in ["quit", "hold", "release", "plan", "rules"] {
+        let ran = run(&node, &[command, "absent"]);
         assert_eq!(ran.code, Some(4), "{ran:?}");
         assert!(ran.stderr.contains("/alone"), "{ran:?}");
     }

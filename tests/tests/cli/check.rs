@@ -96,12 +96,12 @@ fn node_without_an_agent() {
         "kernel-table",
         "privileges-capabilities",
         "node-cgroups",
-        "network-first-file",
+        "cni-first-file",
         "kubelet-pods",
     ] {
         expect(&checks, id, "ok", "");
     }
-    expect(&checks, "network-entry", "skipped", "");
+    expect(&checks, "cni-entry", "skipped", "");
     assert_eq!(
         of(&checks, "cluster-sidecars")["message"],
         "istio in 1 of 1 pods"
@@ -132,7 +132,7 @@ fn node_whose_agent_does_not_answer() {
     let message = of(&checks, "agent-runs")["message"].as_str().unwrap();
     assert!(message.contains("no response within 5s"), "{checks:#}");
     expect(&checks, "agent-runs", "failed", "kubectl logs -n usher");
-    expect(&checks, "remains-tables", "skipped", "");
+    expect(&checks, "leftover-tables", "skipped", "");
     expect(&checks, "kernel-release", "ok", "");
 }
 
@@ -159,15 +159,15 @@ fn node_with_an_agent() {
         "agent-versions",
         "agent-modes",
         "agent-kubelet",
-        "network-entry",
-        "remains-tables",
+        "cni-entry",
+        "leftover-tables",
     ] {
         expect(&checks, id, "ok", "");
     }
     // Kernels and privileges differ between machines.
     let all = checks["checks"].as_array().unwrap().iter();
     let ours = all.filter(|check| {
-        ["network", "kubelet", "agent", "remains"].contains(&check["category"].as_str().unwrap())
+        ["cni", "kubelet", "agent", "leftovers"].contains(&check["category"].as_str().unwrap())
     });
     let line =
         |check: &Value| format!("{} {}: {}", check["outcome"], check["id"], check["message"]);
@@ -284,13 +284,13 @@ fn orphaned_table_is_reported() {
     let pod = node.run(&spec);
     agent.wait_for("hold-armed", &pod.name());
     let (_, checks) = host.check(&node, &[]);
-    expect(&checks, "remains-tables", "ok", "");
+    expect(&checks, "leftover-tables", "ok", "");
     agent.kill();
     let (code, checks) = host.check(&node, &[]);
     assert_eq!(code, Some(1));
     expect(
         &checks,
-        "remains-tables",
+        "leftover-tables",
         "warning",
         "usher cleanup --dry-run",
     );

@@ -215,7 +215,7 @@ fn disabled_quit_endpoint() {
 #[test]
 fn exit_code_that_fails_the_pod() {
     let Some(node) = observing() else { return };
-    let pod = node.run(&cloud_sql::v2().job("spoilt"));
+    let pod = node.run(&cloud_sql::v2().job("failing"));
     let name = cloud_sql::v2().container.name;
     pod.finish("app", 0);
     pod.ended("app");
@@ -224,7 +224,7 @@ fn exit_code_that_fails_the_pod() {
     finds(
         &node,
         &pod,
-        "exit-code-spoils",
+        "nonzero-exit-code",
         &["exitCode 143", "Job", "--exit-zero-on-sigterm"],
     );
 }

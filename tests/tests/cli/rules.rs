@@ -90,9 +90,9 @@ fn drift_is_reported_and_repaired() {
     assert!(fine.contains("no drift: as the agent wants it"), "{fine}");
     for damage in [
         &["delete", "element", "inet", "usher", "held", "{ 15001 }"][..],
-        &["flush", "chain", "inet", "usher", "gate"],
+        &["flush", "chain", "inet", "usher", "hold"],
         &[
-            "add", "rule", "inet", "usher", "gate", "tcp", "dport", "80", "drop",
+            "add", "rule", "inet", "usher", "hold", "tcp", "dport", "80", "drop",
         ],
         &[
             "add",

@@ -205,11 +205,11 @@ fn each_broken_pod_has_exactly_its_finding() {
         eprintln!("{name}: {troubles:?}");
         assert_eq!(troubles, [*finding], "{name}: {found:#?}");
     }
-    exit_code_that_spoils(lab, namespace);
+    exit_code_that_fails_the_pod(lab, namespace);
 }
 
 /// A sidecar that is killed after its app has succeeded; the node has no cgroup of its pod any more then.
-fn exit_code_that_spoils(lab: &Lab, namespace: &str) {
+fn exit_code_that_fails_the_pod(lab: &Lab, namespace: &str) {
     let stuck = ["-n", namespace, "get", "pod", "stuck"];
     assert!(sidecar_is_untouched(
         &lab.cluster.kubectl_json(&stuck).unwrap()
@@ -224,7 +224,7 @@ fn exit_code_that_spoils(lab: &Lab, namespace: &str) {
         let found = findings(lab, &format!("{namespace}/stuck"))?;
         found
             .iter()
-            .any(|one| one["id"] == "exit-code-spoils")
+            .any(|one| one["id"] == "nonzero-exit-code")
             .then_some(found)
     });
     let troubles: Vec<&Value> = found.iter().filter(|one| is_trouble(one)).collect();

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test panics")]
 
 mod chart;
+mod cleanup;
 mod cli;
 mod cli_conns;
 mod cli_explain;
@@ -19,7 +20,6 @@ mod hostile;
 mod jobs;
 mod kubectl;
 mod lab;
-mod leave;
 mod linger;
 mod load;
 mod mesh;

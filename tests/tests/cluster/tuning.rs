@@ -110,7 +110,7 @@ fn config_map_reloads_without_a_restart_and_a_broken_one_is_rejected() {
         return;
     };
     let recipe = "recipes:\n  - name: envoy\n    recognize: [{image: [envoyproxy/envoy]}]\n    quit: [{signal: SIGTERM, code: 0}]\n";
-    configure(&lab, 1, recipe, "took the configuration");
+    configure(&lab, 1, recipe, "loaded the configuration");
     let broken = recipe.replace("SIGTERM", "SIGKILL");
     let line = configure(&lab, 2, &broken, "kept the old configuration");
     let error = line.text("error");
@@ -129,7 +129,7 @@ fn config_map_reloads_without_a_restart_and_a_broken_one_is_rejected() {
     container_ends(&lab, &namespace, "envoy");
     let args = ["-n", USHER, "delete", "configmap", "usher"];
     lab.cluster.kubectl(&args).unwrap();
-    configure(&lab, 3, "", "took the configuration");
+    configure(&lab, 3, "", "loaded the configuration");
     lab.cluster.kubectl(&args).unwrap();
 }
 

@@ -11,7 +11,7 @@ use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
 const RECIPE: &str = "
 recipes:
   - name: shipper
-    order: logs
+    stage: logs
     recognize:
       - image: [acme/shipper]
     quit:

@@ -96,12 +96,12 @@ fn armed(agent: &Agent, pod: &Pod) {
     agent.wait_for("hold-armed", &pod.name());
 }
 
-/// This number of its connections has reached the gate, and waits.
+/// This number of its connections has reached the table, and waits.
 fn waits(pod: &Pod, connections: usize) {
     eventually("connections to wait", || dropped(pod) >= connections);
 }
 
-/// The packets that the gate has dropped.
+/// The packets that the table has dropped.
 fn dropped(pod: &Pod) -> usize {
     let table = nft(pod, &["list", "table", "inet", "usher"]);
     let counters = table.split("counter packets ").skip(1);

@@ -185,7 +185,7 @@ fn table_owned_by_the_pod() {
         .spawn()
         .unwrap();
     let table = "delete table inet usher; table inet usher { flags owner; set held { type inet_service; flags timeout; \
-                 elements = { 15001 timeout 10s } }; chain gate { type filter hook output priority -90; policy accept; \
+                 elements = { 15001 timeout 10s } }; chain hold { type filter hook output priority -90; policy accept; \
                  tcp dport @held drop; }; }\n";
     let mut orders = owner.stdin.take().unwrap();
     orders.write_all(table.as_bytes()).unwrap();

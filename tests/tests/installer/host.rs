@@ -68,7 +68,7 @@ impl<'node> Host<'node> {
     }
 
     /// Removes the plugin from the host, and nothing else.
-    pub(crate) fn uninstall(&self, linger: &str) {
+    pub(crate) fn uninstall(&self, grace_period: &str) {
         let nowhere = self.networks.with_file_name("nowhere");
         fs::create_dir_all(&nowhere).unwrap();
         let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
@@ -79,7 +79,7 @@ impl<'node> Host<'node> {
             flag("run-dir", &nowhere.join("run")),
             flag("cni-log", &nowhere.join("log")),
             flag("proc", &nowhere),
-            format!("--linger={linger}"),
+            format!("--grace-period={grace_period}"),
         ]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }

@@ -91,7 +91,7 @@ fn restart_of_the_sidecar_is_not_held() {
 
 /// An operator's `kill -HUP` by the runtime, to a pod that runs on: its later stop signal waits nevertheless.
 #[test]
-fn signal_before_the_deletion_does_not_spoil_it() {
+fn signal_before_the_deletion_is_no_problem() {
     let Some((_node, state, agent, pod)) = one("early") else {
         return;
     };

@@ -41,8 +41,8 @@ fn v2_with_a_failed_app() {
 
 #[test]
 fn v2_of_a_pod_that_may_be_failed() {
-    let pod = cloud_sql::v2().job("spoilt");
-    ends_with_143(&pod.annotation("usher.dev/spoil", "true"), 0);
+    let pod = cloud_sql::v2().job("failing");
+    ends_with_143(&pod.annotation("usher.dev/allow-pod-failure", "true"), 0);
 }
 
 fn ends_with_143(spec: &PodSpec, app: u8) {

@@ -5,7 +5,7 @@ const SHUTDOWN: &str = "POST /shutdown";
 const GRACEFUL: &str = "POST /graceful_shutdown";
 
 /// Their exit code is unknown, which the pod's author has to accept.
-const SPOIL: (&str, &str) = ("usher.dev/spoil", "true");
+const MAY_FAIL: (&str, &str) = ("usher.dev/allow-pod-failure", "true");
 
 quits! {
     linkerd_with_its_endpoint: linkerd::enabled(), [(4191, SHUTDOWN)], Request, 0;
@@ -17,7 +17,7 @@ quits! {
     kuma_2_13: kuma::v2_13(), [(9901, QUIT)], Request, 0;
     kuma_2_14_has_no_port: kuma::v2_14(), [], Term, 0;
     open_service_mesh: envoy::osm(), [(15_000, QUIT)], Request, 0;
-    app_mesh_would_restart_its_envoy: envoy::app_mesh().annotation(SPOIL.0, SPOIL.1), [], Term, 0;
-    nginx_mesh: envoy::nginx_mesh().annotation(SPOIL.0, SPOIL.1), [], Term, 0;
+    app_mesh_would_restart_its_envoy: envoy::app_mesh().annotation(MAY_FAIL.0, MAY_FAIL.1), [], Term, 0;
+    nginx_mesh: envoy::nginx_mesh().annotation(MAY_FAIL.0, MAY_FAIL.1), [], Term, 0;
     plain_envoy: envoy::plain(), [(9901, QUIT)], Request, 0;
 }

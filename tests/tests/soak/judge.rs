@@ -50,8 +50,8 @@ pub(crate) fn fate(plan: &PodPlan, sidecar: usize) -> Fate {
         Temper::Leaves => Fate::Leaves,
         Temper::Stays => Fate::Stays,
         // Never a code that fails a successful pod, nor one after which it would be restarted.
-        Temper::Spoils if plan.policy == RestartPolicy::Never && !succeeds(plan) => Fate::Leaves,
-        Temper::Spoils => Fate::Untouched,
+        Temper::FailsPod if plan.policy == RestartPolicy::Never && !succeeds(plan) => Fate::Leaves,
+        Temper::FailsPod => Fate::Untouched,
     }
 }
 
@@ -96,11 +96,11 @@ fn sidecar(facts: &Facts, troubles: &[Trouble], number: usize, lives: &[Life]) -
     if fate == Fate::Stays && lives.iter().any(|life| life.code == Some(137)) {
         wrong.push("killed without a request".to_owned());
     }
-    let spoiled = lives
+    let failed = lives
         .iter()
         .any(|life| life.code.is_some_and(|code| code != 0));
-    if fate == Fate::Leaves && succeeds(&facts.plan) && spoiled {
-        wrong.push("ended with a code that spoils its pod".to_owned());
+    if fate == Fate::Leaves && succeeds(&facts.plan) && failed {
+        wrong.push("ended with a code that fails its pod".to_owned());
     }
     for trouble in troubles
         .iter()

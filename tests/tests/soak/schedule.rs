@@ -112,7 +112,7 @@ fn plan(dice: &mut Dice, round: u64, number: usize, at: Duration) -> PodPlan {
     let variation = variation(dice, hold.is_some());
     let sidecars = sidecars(dice, hold, policy, variation);
     // These pods test the sidecar's exit code or a hold, not a refused connection.
-    let plain = sidecars.contains(&Sidecar::CloudSqlSpoiling) || hold.is_some();
+    let plain = sidecars.contains(&Sidecar::CloudSqlFailing) || hold.is_some();
     let count = if dice.one_in(4) { 2 } else { 1 };
     let apps = (0..count).map(|_| app(dice, policy, plain)).collect();
     let late = hold.is_none() && variation == Variation::None && dice.one_in(8);
@@ -191,7 +191,7 @@ fn sidecars(
         0..=9 => vec![mesh],
         10..=12 => vec![other],
         13..=16 => vec![other, mesh],
-        17 => vec![Sidecar::CloudSqlSpoiling],
+        17 => vec![Sidecar::CloudSqlFailing],
         18 if policy == RestartPolicy::OnFailure => vec![Sidecar::IstioReturning],
         _ => vec![if dice.one_in(3) {
             Sidecar::IstioDeaf
@@ -266,7 +266,7 @@ mod tests {
         for sidecar in [
             Sidecar::IstioDeaf,
             Sidecar::IstioReturning,
-            Sidecar::CloudSqlSpoiling,
+            Sidecar::CloudSqlFailing,
         ] {
             assert!(plans.iter().any(|plan| plan.sidecars.contains(&sidecar)));
         }

@@ -29,7 +29,7 @@ pub(crate) enum Sidecar {
     LinkerdClosed,
     CloudSql,
     /// The Cloud SQL proxy that only SIGTERM ends, with 143.
-    CloudSqlSpoiling,
+    CloudSqlFailing,
     Dapr,
     /// Dapr that requires a token.
     DaprToken,
@@ -41,7 +41,7 @@ pub(crate) enum Temper {
     /// It exits.
     Leaves,
     /// It exits with a code that fails a successful pod.
-    Spoils,
+    FailsPod,
     /// It runs on, or restarts.
     Stays,
 }
@@ -50,7 +50,7 @@ impl Sidecar {
     pub(crate) const fn temper(self) -> Temper {
         match self {
             Self::IstioDeaf | Self::IstioReturning => Temper::Stays,
-            Self::CloudSqlSpoiling => Temper::Spoils,
+            Self::CloudSqlFailing => Temper::FailsPod,
             _ => Temper::Leaves,
         }
     }
@@ -59,7 +59,7 @@ impl Sidecar {
     pub(crate) const fn is_mesh(self) -> bool {
         !matches!(
             self,
-            Self::CloudSql | Self::CloudSqlSpoiling | Self::Dapr | Self::DaprToken
+            Self::CloudSql | Self::CloudSqlFailing | Self::Dapr | Self::DaprToken
         )
     }
 
@@ -80,7 +80,7 @@ impl Sidecar {
             Self::Linkerd => linkerd::enabled(),
             Self::LinkerdClosed => linkerd::disabled(),
             Self::CloudSql => cloud_sql::v2_with_the_endpoint(),
-            Self::CloudSqlSpoiling => cloud_sql::v2(),
+            Self::CloudSqlFailing => cloud_sql::v2(),
             Self::Dapr => dapr::open(),
             Self::DaprToken => dapr::with_a_token(),
         }

@@ -185,11 +185,11 @@ mod tests {
     fn program_without_subcommands() {
         let programs = r#"[{"name": "usher-agent", "about": null, "after": null, "usage": "usher-agent [OPTIONS]", "subcommands": [],
             "arguments": [
-                {"long": "leave", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "Go", "values": []},
+                {"long": "cleanup", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "Go", "values": []},
                 {"long": "proc", "short": null, "value": "DIR", "defaults": [], "variable": null, "isGlobal": true, "help": "Where", "values": []}]}]"#;
         let text = text_of(programs);
         let (own, shared) = text.split_once("\nOf the node:\n").unwrap();
-        assert!(own.ends_with("| `--leave` | | | Go |\n"), "{text}");
+        assert!(own.ends_with("| `--cleanup` | | | Go |\n"), "{text}");
         assert!(shared.ends_with("| `--proc DIR` | | | Where |\n"), "{text}");
     }
 }

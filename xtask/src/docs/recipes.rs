@@ -13,7 +13,7 @@ pub(super) fn overview() -> Result<String> {
         let link = format!("[{}](#{})", recipe.name, recipe.name);
         let stage = match recipe.ends_by_itself {
             true => "none: it ends by itself",
-            false => recipe.order.into_str(),
+            false => recipe.stage.into_str(),
         };
         [link, recipe.title.clone(), stage.to_owned()]
     };
@@ -56,7 +56,7 @@ fn section(recipe: &Recipe) -> String {
     let kind = if recipe.ends_by_itself {
         "Ends by itself once the other containers have ended".to_owned()
     } else {
-        format!("Stage: {}", recipe.order.into_str())
+        format!("Stage: {}", recipe.stage.into_str())
     };
     let mut blocks = vec![
         format!("### {}", recipe.name),
@@ -66,11 +66,11 @@ fn section(recipe: &Recipe) -> String {
         blocks.push(steps(recipe).trim_end().to_owned());
     }
     let mut facts = Vec::new();
-    facts.extend(recipe.version.as_ref().map(|question| {
-        let (port, path) = (question.port.default(), &question.path);
+    facts.extend(recipe.version.as_ref().map(|endpoint| {
+        let (port, path) = (endpoint.port.default(), &endpoint.path);
         format!(
             "Version, if the tag does not have it: `GET :{port}{path}`, at `{}` of the response.",
-            question.pointer
+            endpoint.pointer
         )
     }));
     facts.extend(drain(recipe));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::errno::Errno;
-use usher_core::worker::{MAX_EVALUATIONS, Trouble};
+use usher_core::worker::{MAX_EVALUATIONS, QuarantineReason};
 use usher_sys::net::{iptables, netlink::Protocol, netns::Netns, nft};
 
 use crate::{
@@ -57,7 +57,7 @@ pub(crate) fn sending_network(
         return Err(Failure::refused(format!(
             "{}: {}, which would take a processor of the node for as long",
             target.pod.display_name(),
-            Trouble::CostlyRules
+            QuarantineReason::CostlyRules
         )));
     }
     Ok(netns)

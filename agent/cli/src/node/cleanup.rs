@@ -85,7 +85,7 @@ pub(crate) struct Args {
     /// How long to keep the plugin after its entry was removed: pods that are
     /// being started or stopped may still call it
     #[arg(long, default_value = "5s", value_parser = duration::parse)]
-    linger: Duration,
+    grace_period: Duration,
 }
 
 impl Args {
@@ -96,7 +96,7 @@ impl Args {
             run_dir: node.run_dir.clone(),
             log: self.cni_log.clone(),
             proc: ProcRoot::new(&node.proc),
-            linger: self.linger,
+            grace_period: self.grace_period,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use usher_core::{
-    admin::{Ordered, Origin, Pod, RequestOptions},
+    admin::{OperatorReply, Origin, Pod, RequestOptions},
     recipe::ExitCode,
 };
 use usher_inspect::{
@@ -53,7 +53,7 @@ impl OperatorClient {
         &self,
         verb: &str,
         options: RequestOptions,
-    ) -> Result<Ordered, Failure> {
+    ) -> Result<OperatorReply, Failure> {
         let path = format!("/v1/pods/{}/{verb}", self.pod.uid);
         self.agent.send(Method::POST, &path, &options).await
     }
@@ -70,7 +70,7 @@ pub(crate) async fn run(global: &Global, verb: &str, args: &RequestArgs) -> Resu
 }
 
 /// Prints the reply. A refusal is an error, and people read only the error.
-pub(crate) fn show(global: &Global, answer: Ordered) -> Result<(), Failure> {
+pub(crate) fn show(global: &Global, answer: OperatorReply) -> Result<(), Failure> {
     let exit = exit(&answer);
     let refused = (exit != Exit::Success).then(|| refusal(&answer, exit));
     if refused.is_none() || !global.output.is_for_people() {
@@ -79,31 +79,31 @@ pub(crate) fn show(global: &Global, answer: Ordered) -> Result<(), Failure> {
     refused.map_or(Ok(()), Err)
 }
 
-fn exit(answer: &Ordered) -> Exit {
+fn exit(answer: &OperatorReply) -> Exit {
     match (answer.answer.as_str(), answer.refusal.as_deref()) {
-        (Ordered::TAKEN | Ordered::NOTHING, _) => Exit::Success,
+        (OperatorReply::TAKEN | OperatorReply::NOTHING, _) => Exit::Success,
         (_, Some("no-pod")) => Exit::PodSelection,
         _ => Exit::Refused,
     }
 }
 
-fn refusal(answer: &Ordered, exit: Exit) -> Failure {
+fn refusal(answer: &OperatorReply, exit: Exit) -> Failure {
     let force = if answer.yields_to_force {
         "; --force overrides this"
     } else {
         ""
     };
-    let Ordered {
+    let OperatorReply {
         pod,
-        order,
+        request,
         message,
         ..
     } = answer;
-    Failure::new(exit, format!("{pod}: {order} refused: {message}{force}"))
+    Failure::new(exit, format!("{pod}: {request} refused: {message}{force}"))
 }
 
-impl Report for Ordered {
-    const KIND: &'static str = "Order";
+impl Report for OperatorReply {
+    const KIND: &'static str = "OperatorReply";
 
     fn table(&self, _wide: bool) -> Table {
         let mut table = Table::new(["CONTAINER", "FIRST", "EXIT", "NOTE"]);
@@ -113,7 +113,7 @@ impl Report for Ordered {
             Self::NOTHING => Tone::Plain,
             _ => Tone::Bad,
         };
-        let message = format!("{}: {}{would}: {}", self.pod, self.order, self.message);
+        let message = format!("{}: {}{would}: {}", self.pod, self.request, self.message);
         table.lead(Cell::new(message, tone));
         for step in &self.steps {
             table.row([

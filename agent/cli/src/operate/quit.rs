@@ -5,7 +5,7 @@ mod wait;
 use std::time::Duration;
 
 use usher_core::{
-    admin::{Ordered, RequestOptions},
+    admin::{OperatorReply, RequestOptions},
     base::duration,
 };
 
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> Result<Exit, Failure> {
         .iter()
         .map(|step| step.container.clone())
         .collect();
-    let is_accepted = answer.answer == Ordered::TAKEN;
+    let is_accepted = answer.answer == OperatorReply::TAKEN;
     show(global, answer)?;
     match watch {
         Some((exits, time)) if is_accepted => exits.wait(containers, time).await,

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use usher_core::cleanup::{Found, Thing};
+use usher_core::cleanup::{Found, Item};
 
 use super::{is_in, unseen};
 use crate::run_dir;
@@ -30,13 +30,13 @@ pub(super) fn look(run_dir: &Path, log: &Path) -> Vec<Found> {
                 }
             }
             if !is_mount(run_dir) {
-                found.push(Found::removable(Thing::Directory(run_dir.to_owned())));
+                found.push(Found::removable(Item::Directory(run_dir.to_owned())));
             }
         }
         Err(absent) if absent.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            let thing = Thing::Foreign(run_dir.to_owned());
-            found.push(Found::stuck(thing, "it is not a directory", MOVE));
+            let item = Item::Foreign(run_dir.to_owned());
+            found.push(Found::stuck(item, "it is not a directory", MOVE));
         }
         Err(error) => found.push(unseen(&run_dir.display().to_string(), &error)),
     }
@@ -49,12 +49,12 @@ pub(super) fn look(run_dir: &Path, log: &Path) -> Vec<Found> {
 fn of_entry(path: &Path, kind: FileType) -> Found {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if run_dir::SOCKETS.contains(&name.as_ref()) && kind.is_socket() {
-        return Found::removable(Thing::Socket(path.to_owned()));
+        return Found::removable(Item::Socket(path.to_owned()));
     }
     if run_dir::is_ours(&name) && kind.is_file() {
-        return Found::removable(Thing::File(path.to_owned()));
+        return Found::removable(Item::File(path.to_owned()));
     }
-    Found::stuck(Thing::Foreign(path.to_owned()), NOT_OURS, MOVE)
+    Found::stuck(Item::Foreign(path.to_owned()), NOT_OURS, MOVE)
 }
 
 /// The log, and the rotated log.
@@ -65,7 +65,7 @@ fn elsewhere(log: &Path) -> Vec<Found> {
     let is_file = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|seen| seen.is_file());
     let found = files.into_iter().filter(is_file);
     found
-        .map(|path| Found::removable(Thing::File(path.to_owned())))
+        .map(|path| Found::removable(Item::File(path.to_owned())))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 
 use usher_core::{
     base::id::{NetnsId, Pid},
-    cleanup::{Found, Thing},
+    cleanup::{Found, Item},
 };
 use usher_sys::{
     net::{
@@ -41,7 +41,7 @@ pub fn look(proc: &ProcRoot) -> Vec<Found> {
         }
         match has_table(proc, id, pid) {
             Ok(false) => {}
-            Ok(true) => found.push(Found::removable(Thing::Table {
+            Ok(true) => found.push(Found::removable(Item::Table {
                 netns: id,
                 pid,
                 name: proc.name(pid).ok().flatten().unwrap_or_default(),
@@ -59,13 +59,13 @@ pub fn look(proc: &ProcRoot) -> Vec<Found> {
     if scan.hidden > 0 {
         let what = format!("network namespaces of {} processes", scan.hidden);
         let why = "usher may not read them";
-        found.push(Found::stuck(Thing::Unseen(what), why, LOOK));
+        found.push(Found::stuck(Item::Unreadable(what), why, LOOK));
     }
     if scan.truncated {
         let what = "further network namespaces".to_owned();
         let why = "there are more than one run reads";
         let advice = "run this again when it has removed what it found";
-        found.push(Found::stuck(Thing::Unseen(what), why, advice));
+        found.push(Found::stuck(Item::Unreadable(what), why, advice));
     }
     found
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use usher_core::cleanup::Fate;
+use usher_core::cleanup::Outcome;
 
 use crate::cleanup::*;
 
@@ -40,7 +40,7 @@ impl Host {
             run_dir: self.path("run"),
             log: self.path("log/cni.log"),
             proc: ProcRoot::new(self.path("proc")),
-            linger: Duration::ZERO,
+            grace_period: Duration::ZERO,
         }
     }
 
@@ -68,7 +68,7 @@ impl Host {
 }
 
 fn kinds(report: &Report) -> Vec<&'static str> {
-    report.lines.iter().map(|line| line.thing.kind()).collect()
+    report.lines.iter().map(|line| line.item.kind()).collect()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn foreign_files_stay_with_their_directory() {
     fs::remove_file(host.path("run/timeline.jsonl")).unwrap();
     symlink(host.path("bin/bridge"), host.path("run/timeline.jsonl")).unwrap();
     let report = clean(&host.places());
-    let left: Vec<&str> = report.left().map(|line| line.thing.kind()).collect();
+    let left: Vec<&str> = report.left().map(|line| line.item.kind()).collect();
     assert_eq!(left, ["foreign", "foreign", "foreign", "directory"]);
     assert_eq!(fs::read_to_string(host.path("run/notes")).unwrap(), "mine");
     assert!(host.path("bin/bridge").exists());
@@ -208,7 +208,7 @@ fn restored_entry_keeps_the_binary() {
     while let Some(step) = cleaning.step() {
         match step {
             Step::WaitForRuntime => host.write("net.d/10-net.conflist", LIST),
-            Step::Remove(thing) => cleaning.done(remove(&thing, &places)),
+            Step::Remove(item) => cleaning.done(remove(&item, &places)),
         }
     }
     let left: Vec<String> = cleaning.report().left().map(ToString::to_string).collect();
@@ -224,7 +224,12 @@ fn restored_entry_keeps_the_binary() {
 fn dry_run_changes_nothing() {
     let host = Host::dirty();
     let report = Cleaning::dry_run(look(&host.places()));
-    assert!(report.lines.iter().all(|line| line.fate == Fate::WouldGo));
+    assert!(
+        report
+            .lines
+            .iter()
+            .all(|line| line.outcome == Outcome::WouldRemove)
+    );
     assert_eq!(look(&host.places()).len(), report.lines.len());
 }
 
@@ -236,8 +241,8 @@ fn unreadable_places_are_reported() {
     host.write("run", "a file");
     places.proc = ProcRoot::new(host.path("none"));
     let report = clean(&places);
-    let left: Vec<&str> = report.left().map(|line| line.thing.kind()).collect();
-    assert_eq!(left, ["unseen", "foreign"]);
+    let left: Vec<&str> = report.left().map(|line| line.item.kind()).collect();
+    assert_eq!(left, ["unreadable", "foreign"]);
 }
 
 #[test]

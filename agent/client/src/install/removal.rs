@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use usher_core::cleanup::{Found, Thing};
+use usher_core::cleanup::{Found, Item};
 
 use super::{
     entry::{self, Mention},
@@ -29,14 +29,14 @@ const REWRITE: &str = "restart Multus so that it writes the file again, or delet
 pub fn entries(dir: &Path) -> Result<Vec<Found>, Error> {
     let files = files::list(dir)?;
     let entry = |file: &Conf| {
-        let thing = Thing::Entry(dir.join(&file.name));
+        let item = Item::Entry(dir.join(&file.name));
         Some(match entry::mention(file)? {
             Mention::Entry => match file.exact(dir) {
-                Ok(_) => Found::removable(thing),
-                Err(error) => Found::stuck(thing, chain(&error), REPAIR),
+                Ok(_) => Found::removable(item),
+                Err(error) => Found::stuck(item, chain(&error), REPAIR),
             },
-            Mention::Nested => Found::stuck(thing, NESTED, REWRITE),
-            Mention::Invalid(error) => Found::stuck(thing, chain(&error), REPAIR),
+            Mention::Nested => Found::stuck(item, NESTED, REWRITE),
+            Mention::Invalid(error) => Found::stuck(item, chain(&error), REPAIR),
         })
     };
     Ok(files.iter().filter_map(entry).collect())
@@ -63,10 +63,10 @@ pub fn remove_entry(path: &Path) -> Result<(), Error> {
 }
 
 /// The plugin's binary in a directory of plugins.
-pub fn binary(dir: &Path) -> Result<Option<Thing>, Error> {
+pub fn binary(dir: &Path) -> Result<Option<Item>, Error> {
     let path = dir.join(PLUGIN);
     let is_there = files::is_there(&path)?;
-    Ok(is_there.then_some(Thing::Binary(path)))
+    Ok(is_there.then_some(Item::Binary(path)))
 }
 
 /// Whether a file has the entry, or is invalid and contains the plugin's name.

@@ -16,11 +16,11 @@ pub const LONGEST_BUSY: Duration = Duration::from_secs(5);
 /// The reply to an operator's request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ordered {
+pub struct OperatorReply {
     /// `namespace/name` of the pod, or its UID.
     pub pod: String,
     /// The request: `quit`, `hold`, `release`, `rules --fix`.
-    pub order: String,
+    pub request: String,
     /// `taken`, `nothing` or `refused`.
     pub answer: String,
     pub dry_run: bool,
@@ -42,15 +42,15 @@ pub struct Ordered {
     pub ports: Vec<u16>,
 }
 
-impl Ordered {
+impl OperatorReply {
     pub const REFUSED: &'static str = "refused";
     pub const TAKEN: &'static str = "taken";
     pub const NOTHING: &'static str = "nothing";
 
-    pub fn new(pod: &str, order: &str, dry_run: bool, answer: Answer) -> Self {
+    pub fn new(pod: &str, request: &str, dry_run: bool, answer: Answer) -> Self {
         let reply = |answer: &str, message: String| Self {
             pod: pod.to_owned(),
-            order: order.to_owned(),
+            request: request.to_owned(),
             answer: answer.to_owned(),
             dry_run,
             message,

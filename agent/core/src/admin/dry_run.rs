@@ -137,10 +137,10 @@ pub struct Hold {
     /// Whether ports are held again while a sidecar restarts.
     pub again: bool,
     /// Users of the sidecars, whose connections are not held.
-    pub passing_uids: Vec<u32>,
+    pub exempt_uids: Vec<u32>,
     /// Groups of the sidecars, whose connections are not held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passing_gids: Vec<u32>,
+    pub exempt_gids: Vec<u32>,
     pub starts: Vec<Start>,
 }
 
@@ -186,7 +186,7 @@ pub struct HeldPort {
     pub sidecar: String,
     /// Whether DNS queries are held as well.
     pub dns: bool,
-    pub opens: String,
+    pub released_when: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::worker::Trouble;
+use crate::worker::QuarantineReason;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,7 +29,7 @@ pub struct Pod {
     pub deleting: bool,
     /// Why usher skips the pod, or skipped it for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quarantine: Option<Trouble>,
+    pub quarantine: Option<QuarantineReason>,
     /// Init containers, native sidecars and regular containers in the order of the spec; then those without a name.
     pub containers: Vec<Container>,
 }

@@ -7,16 +7,16 @@ use crate::cleanup::*;
 const ENTRY: &str = "/etc/cni/net.d/10-net.conflist";
 const RUN: &str = "/run/usher";
 
-fn entry() -> Thing {
-    Thing::Entry(ENTRY.into())
+fn entry() -> Item {
+    Item::Entry(ENTRY.into())
 }
 
-fn binary() -> Thing {
-    Thing::Binary("/opt/cni/bin/usher-cni".into())
+fn binary() -> Item {
+    Item::Binary("/opt/cni/bin/usher-cni".into())
 }
 
-fn table() -> Thing {
-    Thing::Table {
+fn table() -> Item {
+    Item::Table {
         netns: NetnsId { dev: 4, ino: 77 },
         pid: Pid(12),
         name: "app\n".to_owned(),
@@ -27,17 +27,17 @@ fn in_run(name: &str) -> PathBuf {
     Path::new(RUN).join(name)
 }
 
-fn directory() -> Thing {
-    Thing::Directory(RUN.into())
+fn directory() -> Item {
+    Item::Directory(RUN.into())
 }
 
 /// The steps if these removals fail, and the final report.
-fn steps(found: Vec<Found>, failing: &[Thing]) -> (Vec<Step>, Report) {
+fn steps(found: Vec<Found>, failing: &[Item]) -> (Vec<Step>, Report) {
     let mut cleaning = Cleaning::new(found);
     let mut steps = Vec::new();
     while let Some(step) = cleaning.step() {
-        if let Step::Remove(thing) = &step {
-            let fails = failing.contains(thing);
+        if let Step::Remove(item) = &step {
+            let fails = failing.contains(item);
             cleaning.done(if fails { Err("no".to_owned()) } else { Ok(()) });
         }
         steps.push(step);
@@ -50,15 +50,15 @@ fn lines(report: &Report) -> Vec<String> {
 }
 
 fn all() -> Vec<Found> {
-    let things = [
+    let items = [
         directory(),
-        Thing::File(in_run("timeline.jsonl")),
-        Thing::Socket(in_run("cni.sock")),
+        Item::File(in_run("timeline.jsonl")),
+        Item::Socket(in_run("cni.sock")),
         table(),
         binary(),
         entry(),
     ];
-    things.map(Found::removable).into()
+    items.map(Found::removable).into()
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn entry_then_time_then_binary_then_the_rest() {
         Step::WaitForRuntime,
         Step::Remove(binary()),
         Step::Remove(table()),
-        Step::Remove(Thing::Socket(in_run("cni.sock"))),
-        Step::Remove(Thing::File(in_run("timeline.jsonl"))),
+        Step::Remove(Item::Socket(in_run("cni.sock"))),
+        Step::Remove(Item::File(in_run("timeline.jsonl"))),
         Step::Remove(directory()),
     ];
     assert_eq!(steps, expected);
@@ -87,10 +87,10 @@ fn no_wait_without_an_entry() {
 
 #[test]
 fn remaining_objects_keep_their_dependencies() {
-    // Things that fail or cannot be removed, and the things that stay because of them.
+    // Things that fail or cannot be removed, and the items that stay because of them.
     let broken = Found::stuck(entry(), "no JSON", "repair it");
-    let foreign = Found::stuck(Thing::Foreign(in_run("x")), "not usher's", "look at it");
-    let file = Thing::File(in_run("timeline.jsonl"));
+    let foreign = Found::stuck(Item::Foreign(in_run("x")), "not usher's", "look at it");
+    let file = Item::File(in_run("timeline.jsonl"));
     for (more, failing, left) in [
         (None, vec![entry()], vec![entry(), binary()]),
         (Some(broken), vec![], vec![entry(), binary()]),
@@ -98,17 +98,17 @@ fn remaining_objects_keep_their_dependencies() {
         (
             Some(foreign.clone()),
             vec![],
-            vec![foreign.thing, directory()],
+            vec![foreign.item, directory()],
         ),
         (None, vec![table()], vec![table()]),
     ] {
         let mut found = all();
         if let Some(more) = more {
-            found.retain(|known| known.thing != more.thing);
+            found.retain(|known| known.item != more.item);
             found.push(more);
         }
         let (steps, report) = steps(found, &failing);
-        let stays: Vec<Thing> = report.left().map(|line| line.thing.clone()).collect();
+        let stays: Vec<Item> = report.left().map(|line| line.item.clone()).collect();
         assert_eq!(stays, left);
         assert_eq!(
             steps.contains(&Step::WaitForRuntime),
@@ -121,7 +121,7 @@ fn remaining_objects_keep_their_dependencies() {
 fn dry_run_reports_each_removal() {
     let mut found = all();
     found.push(Found::stuck(
-        Thing::Foreign(in_run("x")),
+        Item::Foreign(in_run("x")),
         "not usher's",
         "look at it",
     ));
@@ -140,7 +140,7 @@ fn dry_run_reports_each_removal() {
 
 #[test]
 fn failed_removals_have_manual_instructions() {
-    let failing = [entry(), table(), Thing::File(in_run("timeline.jsonl"))];
+    let failing = [entry(), table(), Item::File(in_run("timeline.jsonl"))];
     let (_, report) = steps(all(), &failing);
     assert!(report.left().next().is_some());
     let expected = [
@@ -158,7 +158,7 @@ fn failed_removals_have_manual_instructions() {
 fn restored_objects_are_reported() {
     let (_, mut report) = steps(all(), &[table()]);
     report.found_again(vec![Found::removable(table()), Found::removable(entry())]);
-    let left: Vec<&Thing> = report.left().map(|line| &line.thing).collect();
+    let left: Vec<&Item> = report.left().map(|line| &line.item).collect();
     assert_eq!(left, [&table(), &entry()]);
     assert_eq!(
         lines(&report).last().unwrap(),
@@ -167,64 +167,64 @@ fn restored_objects_are_reported() {
     );
 }
 
-fn thing() -> impl Strategy<Value = Thing> {
+fn item() -> impl Strategy<Value = Item> {
     let name = prop_oneof![Just("a"), Just("b"), Just("c")];
     (0..9, name).prop_map(|(kind, name)| match kind {
-        0 => Thing::Unseen(name.to_owned()),
-        1 => Thing::Entry(Path::new("/net.d").join(name)),
-        2 => Thing::Binary(Path::new("/bin").join(name)),
-        3 => Thing::Temporary(Path::new("/net.d").join(name)),
+        0 => Item::Unreadable(name.to_owned()),
+        1 => Item::Entry(Path::new("/net.d").join(name)),
+        2 => Item::Binary(Path::new("/bin").join(name)),
+        3 => Item::Temporary(Path::new("/net.d").join(name)),
         4 => table(),
-        5 => Thing::Socket(in_run(name)),
-        6 => Thing::File(in_run(name)),
-        7 => Thing::Foreign(in_run(name)),
+        5 => Item::Socket(in_run(name)),
+        6 => Item::File(in_run(name)),
+        7 => Item::Foreign(in_run(name)),
         _ => directory(),
     })
 }
 
 fn found() -> impl Strategy<Value = Found> {
-    (thing(), any::<bool>()).prop_map(|(thing, stuck)| match (&thing, stuck) {
-        (Thing::Unseen(_) | Thing::Foreign(_), _) | (_, true) => Found::stuck(thing, "why", "do"),
-        _ => Found::removable(thing),
+    (item(), any::<bool>()).prop_map(|(item, stuck)| match (&item, stuck) {
+        (Item::Unreadable(_) | Item::Foreign(_), _) | (_, true) => Found::stuck(item, "why", "do"),
+        _ => Found::removable(item),
     })
 }
 
 proptest! {
-    /// For all findings and failures: each thing has one outcome, foreign things are not touched, no binary is
+    /// For all findings and failures: each item has one outcome, foreign items are not touched, no binary is
     /// removed while an entry exists or a runtime may use it, and no directory is removed that is not empty.
     #[test]
     fn removal_order_respects_dependencies(found in vec(found(), 0..12), fails in vec(any::<bool>(), 12)) {
         let mut cleaning = Cleaning::new(found.clone());
-        let mut stays: BTreeSet<Thing> = found.iter().map(|found| found.thing.clone()).collect();
+        let mut stays: BTreeSet<Item> = found.iter().map(|found| found.item.clone()).collect();
         let wanted = stays.clone();
         let (mut may_be_used, mut fails) = (false, fails.into_iter());
         while let Some(step) = cleaning.step() {
-            let Step::Remove(thing) = step else {
+            let Step::Remove(item) = step else {
                 may_be_used = false;
                 continue;
             };
-            prop_assert!(!matches!(thing, Thing::Unseen(_) | Thing::Foreign(_)));
-            if let Thing::Binary(_) = thing {
+            prop_assert!(!matches!(item, Item::Unreadable(_) | Item::Foreign(_)));
+            if let Item::Binary(_) = item {
                 prop_assert!(!may_be_used);
-                prop_assert!(!stays.iter().any(|other| matches!(other, Thing::Entry(_))));
+                prop_assert!(!stays.iter().any(|other| matches!(other, Item::Entry(_))));
             }
-            if let Thing::Directory(_) = thing {
-                let below = |other: &Thing| *other != thing && other.path().is_some_and(|path| path.starts_with(RUN));
+            if let Item::Directory(_) = item {
+                let below = |other: &Item| *other != item && other.path().is_some_and(|path| path.starts_with(RUN));
                 prop_assert!(!stays.iter().any(below));
             }
             if fails.next().unwrap_or_default() {
                 cleaning.done(Err("no".to_owned()));
             } else {
-                may_be_used |= matches!(thing, Thing::Entry(_));
-                stays.remove(&thing);
+                may_be_used |= matches!(item, Item::Entry(_));
+                stays.remove(&item);
                 cleaning.done(Ok(()));
             }
         }
         let report = cleaning.report();
-        let reported: BTreeSet<Thing> = report.lines.iter().map(|line| line.thing.clone()).collect();
+        let reported: BTreeSet<Item> = report.lines.iter().map(|line| line.item.clone()).collect();
         prop_assert_eq!(reported.len(), report.lines.len());
         prop_assert_eq!(reported, wanted);
-        let left: BTreeSet<Thing> = report.left().map(|line| line.thing.clone()).collect();
+        let left: BTreeSet<Item> = report.left().map(|line| line.item.clone()).collect();
         prop_assert_eq!(left, stays);
     }
 }

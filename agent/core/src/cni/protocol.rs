@@ -62,7 +62,7 @@ pub struct Reply {
 pub enum Outcome {
     Held,
     /// The pod needs no hold, or none now.
-    Open,
+    NotHeld,
     /// The pod should have been held and could not be.
     Failed,
 }

@@ -28,7 +28,7 @@ pub struct Requester {
 
 /// A request that the agent accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperatorRequest {
+pub struct AcceptedRequest {
     pub verb: Verb,
     pub requester: Requester,
     pub summary: String,
@@ -40,7 +40,7 @@ impl fmt::Display for Requester {
     }
 }
 
-impl fmt::Display for OperatorRequest {
+impl fmt::Display for AcceptedRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forced = match self.verb {
             Verb::Quit { force: true } => " --force",
@@ -69,7 +69,7 @@ mod tests {
             (Verb::Release, "release"),
             (Verb::Repair, "rules --fix"),
         ] {
-            let request = OperatorRequest {
+            let request = AcceptedRequest {
                 verb,
                 requester: Requester { uid: 1000, pid: 7 },
                 summary: "it is done".to_owned(),

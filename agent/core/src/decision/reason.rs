@@ -119,10 +119,10 @@ impl fmt::Display for Kind {
             ),
             Self::HoldReleased {
                 why,
-                shut,
+                held,
                 adopted,
                 tally,
-            } => hold::released(out, *why, *shut, *adopted, *tally),
+            } => hold::released(out, *why, *held, *adopted, *tally),
             Self::HoldFailed(failed) => failed.fmt(out),
             Self::HoldStaysClosed { deadline } => write!(
                 out,
@@ -131,13 +131,13 @@ impl fmt::Display for Kind {
                 annotation::ON_DEADLINE
             ),
             Self::HoldAdopted { ports } => hold::adopted(out, ports),
-            Self::Quarantined(trouble) => write!(out, "{trouble}; usher leaves the pod alone for a while"),
+            Self::Quarantined(reason) => write!(out, "{reason}; usher leaves the pod alone for a while"),
             Self::WouldHold {
                 why,
-                shut,
+                held,
                 tally,
                 starts,
-            } => hold::would_hold(out, *why, *shut, *tally, starts),
+            } => hold::would_hold(out, *why, *held, *tally, starts),
             Self::StartHeld(start) => start::held(out, start),
             Self::StartReleased { why, held } => write!(
                 out,

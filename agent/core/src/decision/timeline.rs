@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::{
         decision::{self, Kind},
-        hold::{Opened, Tally},
+        hold::{Released, Tally},
     };
 
     fn uid(number: u64) -> PodUid {
@@ -359,8 +359,8 @@ mod tests {
     #[test]
     fn figures_are_written_and_parsed() {
         let kind = Kind::HoldReleased {
-            why: Opened::Deadline,
-            shut: Duration::from_secs(30),
+            why: Released::Deadline,
+            held: Duration::from_secs(30),
             adopted: false,
             tally: Tally {
                 connections: 2,

@@ -66,10 +66,10 @@ pub enum Action {
         probes: Vec<Probe>,
     },
     /// Release some ports of this sandbox. It has no result.
-    OpenSome { sandbox: SandboxId, ports: Vec<u16> },
+    ReleasePorts { sandbox: SandboxId, ports: Vec<u16> },
     /// Release all ports of this sandbox and delete the table; the result is
-    /// [`crate::Event::Opened`]. The namespace stays open.
-    OpenAll { sandbox: SandboxId },
+    /// [`crate::Event::Released`]. The namespace stays open.
+    ReleaseAll { sandbox: SandboxId },
     /// Renew the timeout of these held ports.
     Renew {
         sandbox: SandboxId,
@@ -106,7 +106,7 @@ pub enum Action {
         /// The held ports with the rest of their timeouts.
         wanted: Wanted,
     },
-    /// Reply to the operator of [`crate::Event::Ordered`].
+    /// Reply to the operator of [crate::Event::Operator`].
     Reply(Answer),
     /// Record a decision: log, metrics, timeline.
     Report(Decision),

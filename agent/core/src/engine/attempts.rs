@@ -57,15 +57,15 @@ impl Engine {
         let query = plan
             .as_ref()
             .and_then(|plan| sidecar_of(&tracked.runs, plan, key))
-            .and_then(|sidecar| Some((&sidecar.name, sidecar.question.as_ref()?)));
-        if let Some((name, question)) = query {
+            .and_then(|sidecar| Some((&sidecar.name, sidecar.version_query.as_ref()?)));
+        if let Some((name, query)) = query {
             let version = version.and_then(|version| version.parse().ok());
             if let Some(version) = version {
                 let kind = Kind::VersionReported { version };
                 let spec = tracked.spec.as_deref();
                 actions.push(Action::report(&key.pod, spec, Some(name), kind, None));
             }
-            if tracked.versions.answered(now, &question.image, version) {
+            if tracked.versions.answered(now, &query.image, version) {
                 tracked.plan_outdated = true;
             }
         } else {

@@ -74,7 +74,7 @@ impl Engine {
             force: false,
         };
         let mut sidecars: Vec<&plan::Sidecar> = view.plan.sidecars.iter().collect();
-        sidecars.sort_by_key(|sidecar| sidecar.order);
+        sidecars.sort_by_key(|sidecar| sidecar.stage);
         let (acts, because) = quit_acts(view, runs);
         Quit {
             mode: view.modes.quit.to_string(),
@@ -155,7 +155,7 @@ impl Engine {
             recipe: sidecar.recipe.to_string(),
             recognized_by: recognized
                 .unwrap_or_else(|| format!("annotation {}", crate::settings::annotation::SIDECARS)),
-            stage: sidecar.order.into_str().to_owned(),
+            stage: sidecar.stage.into_str().to_owned(),
             version: version.map(|version| version.to_string()),
             ladder: ladder.collect(),
             on_deletion: view.never_finishes().then(on_deletion),

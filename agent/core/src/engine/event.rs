@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::{
     base::id::{ContainerKey, PodUid, SandboxId},
     cni::protocol::Request,
-    engine::request::Order,
+    engine::request::OperatorRequest,
     hold::{Features, Probe, Remains, Tally},
     linger::{StopResult, pre_stop::traffic::Sample},
     pod::{container_change::ContainerChange, spec::Pod},
     quit::outcome::Outcome,
     settings::{config::Config, mode::Modes, overrides::NamespaceValues},
     start::StartResult,
-    worker::Trouble,
+    worker::QuarantineReason,
 };
 
 /// The result of [`crate::Action::FetchNamespace`].
@@ -86,7 +86,7 @@ pub enum Event {
         probe: Probe,
     },
     /// The ports of this sandbox are released, or cannot be.
-    Opened {
+    Released {
         sandbox: SandboxId,
         result: Result<Tally, String>,
     },
@@ -104,7 +104,7 @@ pub enum Event {
     /// The network namespace of this container or sandbox is in quarantine.
     Quarantined {
         subject: Subject,
-        trouble: Trouble,
+        reason: QuarantineReason,
     },
     /// Whether starts can be held on this node from now on, and the reason if not.
     StartSupport(Result<(), String>),
@@ -127,7 +127,7 @@ pub enum Event {
         sample: Result<Sample, String>,
     },
     /// An operator's request. The same step has one [`crate::Action::Reply`] to it.
-    Ordered(Order),
+    Operator(OperatorRequest),
     /// The time that [`crate::Engine::next_wake`] returned has come.
     Timer,
 }

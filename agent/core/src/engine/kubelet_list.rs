@@ -52,8 +52,9 @@ impl Engine {
                 None if !tracked.present => unlisted.push(uid.clone()),
                 None => {}
                 Some(spec) => {
-                    let asks = tracked.present && self.namespaces.ask(now, &spec.namespace, is_new);
-                    let name = asks.then(|| spec.namespace.clone());
+                    let is_due = tracked.present
+                        && self.namespaces.begin_request(now, &spec.namespace, is_new);
+                    let name = is_due.then(|| spec.namespace.clone());
                     actions.extend(name.map(Action::FetchNamespace));
                 }
             }

@@ -38,7 +38,7 @@ impl Namespaces {
     }
 
     /// A pod of this Namespace is listed, for the first time if `is_new`. Whether to request the Namespace.
-    pub(crate) fn ask(&mut self, now: Timestamp, name: &str, is_new: bool) -> bool {
+    pub(crate) fn begin_request(&mut self, now: Timestamp, name: &str, is_new: bool) -> bool {
         let state = match self.0.get_mut(name) {
             Some(state) => state,
             None => self.0.entry(name.to_owned()).or_default(),
@@ -109,29 +109,32 @@ mod tests {
     #[test]
     fn requested_once_and_again_when_old() {
         let mut namespaces = Namespaces::default();
-        assert!(namespaces.ask(at(0), "shop", true));
-        assert!(!namespaces.ask(at(1), "shop", true), "one at a time");
+        assert!(namespaces.begin_request(at(0), "shop", true));
+        assert!(
+            !namespaces.begin_request(at(1), "shop", true),
+            "one at a time"
+        );
         assert!(namespaces.get("shop").is_none());
         assert!(namespaces.answered(at(1), "shop", read()));
         assert!(namespaces.get("shop").is_some());
-        assert!(!namespaces.ask(at(29), "shop", true));
-        assert!(namespaces.ask(at(30), "shop", true));
+        assert!(!namespaces.begin_request(at(29), "shop", true));
+        assert!(namespaces.begin_request(at(30), "shop", true));
         assert!(!namespaces.answered(at(30), "shop", read()));
-        assert!(!namespaces.ask(at(269), "shop", false));
-        assert!(namespaces.ask(at(270), "shop", false));
+        assert!(!namespaces.begin_request(at(269), "shop", false));
+        assert!(namespaces.begin_request(at(270), "shop", false));
     }
 
     #[test]
     fn failed_request_is_retried() {
         let mut namespaces = Namespaces::default();
-        namespaces.ask(at(0), "shop", true);
+        namespaces.begin_request(at(0), "shop", true);
         assert!(!namespaces.answered(at(0), "shop", FAILED));
         assert_eq!(namespaces.due("shop"), Some(at(1)));
-        assert!(!namespaces.ask(at(0), "shop", true));
-        assert!(namespaces.ask(at(1), "shop", false));
+        assert!(!namespaces.begin_request(at(0), "shop", true));
+        assert!(namespaces.begin_request(at(1), "shop", false));
         namespaces.answered(at(1), "shop", FAILED);
         assert_eq!(namespaces.due("shop"), Some(at(3)));
-        namespaces.ask(at(3), "shop", false);
+        namespaces.begin_request(at(3), "shop", false);
         assert!(namespaces.answered(at(3), "shop", read()));
         assert_eq!(namespaces.due("shop"), None);
         namespaces.retain(|_name| false);
@@ -143,7 +146,7 @@ mod tests {
         let mut namespaces = Namespaces::default();
         let mut now = at(0);
         for _ in 0..20 {
-            assert!(namespaces.ask(now, "shop", true));
+            assert!(namespaces.begin_request(now, "shop", true));
             namespaces.answered(now, "shop", FAILED);
             let due = namespaces.due("shop").unwrap();
             assert!(due.since(now) <= LAST_RETRY);
@@ -158,13 +161,13 @@ mod tests {
             ..NamespaceValues::default()
         };
         let mut namespaces = Namespaces::default();
-        namespaces.ask(at(0), "shop", true);
+        namespaces.begin_request(at(0), "shop", true);
         let last = Some(opted_out.clone());
         let failed = NamespaceReply::Failed { last: last.clone() };
         assert!(namespaces.answered(at(0), "shop", failed));
         assert_eq!(namespaces.get("shop"), last.as_ref());
         assert_eq!(namespaces.due("shop"), Some(at(1)), "retried all the same");
-        assert!(namespaces.ask(at(1), "shop", false));
+        assert!(namespaces.begin_request(at(1), "shop", false));
         assert!(!namespaces.answered(at(1), "shop", FAILED));
         assert_eq!(namespaces.get("shop"), last.as_ref());
     }

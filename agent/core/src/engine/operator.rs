@@ -10,10 +10,10 @@ use crate::{
         id::{ContainerId, PodUid},
         time::Timestamp,
     },
-    decision::{Kind, NotApplicable, OperatorRequest, SkipReason, Verb, WaitReason},
+    decision::{AcceptedRequest, Kind, NotApplicable, SkipReason, Verb, WaitReason},
     engine::{
         action::Action,
-        request::{Answer, Order, Refused, Taken},
+        request::{Answer, OperatorRequest, Refused, Taken},
     },
     plan::{Plan, Sidecar},
     pod::{completion::Progress, view::PodView},
@@ -23,12 +23,17 @@ use crate::{
 
 impl Engine {
     /// Decides on a request and carries it out. A dry run does so on a copy of the engine.
-    pub(super) fn ordered(&mut self, now: Timestamp, order: &Order, actions: &mut Vec<Action>) {
-        let answer = if order.dry_run {
-            let mut copy = self.copy_for(&order.pod);
-            copy.follow(now, order, &mut Vec::new())
+    pub(super) fn operator_requested(
+        &mut self,
+        now: Timestamp,
+        request: &OperatorRequest,
+        actions: &mut Vec<Action>,
+    ) {
+        let answer = if request.dry_run {
+            let mut copy = self.copy_for(&request.pod);
+            copy.follow(now, request, &mut Vec::new())
         } else {
-            self.follow(now, order, actions)
+            self.follow(now, request, actions)
         };
         actions.push(Action::Reply(answer));
     }
@@ -57,16 +62,21 @@ impl Engine {
         }
     }
 
-    fn follow(&mut self, now: Timestamp, order: &Order, actions: &mut Vec<Action>) -> Answer {
-        let view = match self.known_pod(now, &order.pod) {
+    fn follow(
+        &mut self,
+        now: Timestamp,
+        request: &OperatorRequest,
+        actions: &mut Vec<Action>,
+    ) -> Answer {
+        let view = match self.known_pod(now, &request.pod) {
             Ok(view) => view,
             Err(refused) => return Answer::Refused(refused),
         };
-        match order.verb {
-            Verb::Quit { force } => self.operator_quit(order, &view, force, actions),
-            Verb::Hold => self.operator_hold(order, &view, actions),
-            Verb::Release => self.operator_release(order, &view, actions),
-            Verb::Repair => self.operator_repair(order, &view, actions),
+        match request.verb {
+            Verb::Quit { force } => self.operator_quit(request, &view, force, actions),
+            Verb::Hold => self.operator_hold(request, &view, actions),
+            Verb::Release => self.operator_release(request, &view, actions),
+            Verb::Repair => self.operator_repair(request, &view, actions),
         }
     }
 
@@ -82,13 +92,13 @@ impl Engine {
 
     fn operator_quit(
         &mut self,
-        order: &Order,
+        request: &OperatorRequest,
         view: &PodView,
         force: bool,
         actions: &mut Vec<Action>,
     ) -> Answer {
         let mode = view.modes.quit;
-        let tracked = self.pod_mut(&order.pod);
+        let tracked = self.pod_mut(&request.pod);
         let mut despite = match may_quit(view, force) {
             Ok(despite) => despite,
             Err(refused) => return Answer::Refused(refused),
@@ -114,7 +124,7 @@ impl Engine {
         if living.is_empty() {
             return Answer::Nothing("none of its sidecars runs".to_owned());
         }
-        living.sort_by_key(|(sidecar, _id)| sidecar.order);
+        living.sort_by_key(|(sidecar, _id)| sidecar.stage);
         let mut taken = Taken {
             despite,
             ..Taken::default()
@@ -129,7 +139,7 @@ impl Engine {
                 }
                 Err(why) => {
                     let container = sidecar.name.clone();
-                    refused.get_or_insert(Refused::Spoils { container, why });
+                    refused.get_or_insert(Refused::FailsPod { container, why });
                 }
             }
         }
@@ -145,13 +155,13 @@ impl Engine {
             .map(|step| format!("{} by {}", step.container, step.step))
             .collect();
         taken.message = format!("terminated: {}", steps.join(", "));
-        actions.push(accepted(view, order, &taken));
+        actions.push(accepted(view, request, &taken));
         let earlier = tracked.quit.operator.take();
         let force = force || earlier.as_ref().is_some_and(|earlier| earlier.force);
         runs.extend(earlier.into_iter().flat_map(|earlier| earlier.runs));
         tracked.quit.operator = Some(OperatorQuit { force, runs });
         tracked.quit.reconsider();
-        self.review_pod(view.now, &order.pod, actions);
+        self.review_pod(view.now, &request.pod, actions);
         Answer::Taken(taken)
     }
 }
@@ -204,18 +214,18 @@ fn set_aside(plan: &Plan) -> Vec<String> {
 }
 
 /// The decision that records an accepted request.
-pub(super) fn accepted(view: &PodView, order: &Order, taken: &Taken) -> Action {
+pub(super) fn accepted(view: &PodView, request: &OperatorRequest, taken: &Taken) -> Action {
     let despite = match taken.despite.as_slice() {
         [] => String::new(),
         aside => format!("; although {}", aside.join("; ")),
     };
     let message = format!("{}{despite}", taken.message);
-    let Order {
+    let OperatorRequest {
         verb, requester, ..
-    } = *order;
+    } = *request;
     view.report(
         None,
-        Kind::OperatorRequest(OperatorRequest {
+        Kind::OperatorRequest(AcceptedRequest {
             verb,
             requester,
             summary: message,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct OperatorRequest {
     pub pod: PodUid,
     pub verb: Verb,
     pub requester: Requester,
@@ -76,7 +76,7 @@ pub enum Refused {
     Skipped(SkipReason),
     /// Every step that is left would harm the pod.
     #[error("{container}: {why}")]
-    Spoils {
+    FailsPod {
         container: String,
         /// The remaining step, and its effect.
         why: GaveUp,
@@ -92,7 +92,7 @@ pub enum Refused {
 impl Refused {
     pub const fn yields_to_force(&self) -> bool {
         match self {
-            Self::AppRuns(_) | Self::Spoils { .. } => true,
+            Self::AppRuns(_) | Self::FailsPod { .. } => true,
             Self::NotApplicable(why) => matches!(
                 why,
                 NotApplicable::NeverFinishes { .. }
@@ -153,11 +153,11 @@ mod tests {
                 false,
             ),
             (
-                Refused::Spoils {
+                Refused::FailsPod {
                     container: container(),
                     why: GaveUp::StillRuns,
                 },
-                "spoils",
+                "fails-pod",
                 "app: every step was tried and the sidecar still runs; delete the pod, or end the sidecar manually",
                 true,
             ),

@@ -58,7 +58,7 @@ impl Engine {
         let is_needed = tracked.plan.is_none()
             || self.namespaces.get(&spec.namespace).is_none()
             || self.namespaces.due(&spec.namespace).is_some();
-        if is_needed && self.namespaces.ask(now, &spec.namespace, true) {
+        if is_needed && self.namespaces.begin_request(now, &spec.namespace, true) {
             actions.push(Action::FetchNamespace(spec.namespace.clone()));
         }
         let Some(values) = self.namespaces.get(&spec.namespace) else {
@@ -165,24 +165,24 @@ pub(super) fn query_versions(
     }
     let mut next = None;
     for sidecar in &view.plan.sidecars {
-        let (Some(question), Some((id, run))) =
-            (&sidecar.question, tracked.runs.newest(&sidecar.name))
+        let (Some(query), Some((id, run))) =
+            (&sidecar.version_query, tracked.runs.newest(&sidecar.name))
         else {
             continue;
         };
         if run.state != RunState::Running {
             continue;
         }
-        if tracked.versions.ask(view.now, &question.image) {
+        if tracked.versions.begin(view.now, &query.image) {
             actions.push(Action::AskVersion {
                 key: ContainerKey {
                     pod: view.uid.clone(),
                     id: id.clone(),
                 },
-                request: question.request.clone(),
+                request: query.request.clone(),
             });
         }
-        let due = tracked.versions.due(&question.image);
+        let due = tracked.versions.due(&query.image);
         next = next.into_iter().chain(due).min();
     }
     next

@@ -13,14 +13,14 @@ use crate::{
     decision::Kind,
     engine::{action::Action, event::Subject},
     hold::{
-        Opened, Probe, Remains, Tally,
+        Probe, Released, Remains, Tally,
         review::HoldReview,
         state::{HeldPorts, Hold, HoldPhase, Origin, Sandbox, TableKind},
     },
     pod::{state::Tracked, view::PodView},
     settings::config::LONGEST_WAIT,
     start::StartResult,
-    worker::Trouble,
+    worker::QuarantineReason,
 };
 
 impl Engine {
@@ -136,7 +136,7 @@ impl Engine {
     pub(super) fn quarantined(
         &mut self,
         subject: &Subject,
-        trouble: Trouble,
+        reason: QuarantineReason,
         actions: &mut Vec<Action>,
     ) {
         let uid = match subject {
@@ -148,13 +148,13 @@ impl Engine {
         else {
             return;
         };
-        tracked.trouble = Some(trouble);
+        tracked.quarantined = Some(reason);
         let spec = tracked.spec.as_deref();
         actions.push(Action::report(
             &uid,
             spec,
             None,
-            Kind::Quarantined(trouble),
+            Kind::Quarantined(reason),
             None,
         ));
     }
@@ -181,11 +181,11 @@ impl Engine {
             return;
         };
         let now = self.now;
-        actions.extend(tracked.hold.starts.withdraw(&tracked.uid, Opened::Ending));
+        actions.extend(tracked.hold.starts.withdraw(&tracked.uid, Released::Ending));
         if let HoldPhase::Holding(held) | HoldPhase::Releasing { held, .. } = &sandbox.phase
             && !held.is_late
         {
-            let kind = held.opened(now, Opened::Ending, Tally::default(), Vec::new());
+            let kind = held.released(now, Released::Ending, Tally::default(), Vec::new());
             let spec = tracked.spec.as_deref();
             actions.push(Action::report(uid, spec, None, kind, None));
         }

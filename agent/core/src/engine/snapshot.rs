@@ -37,7 +37,7 @@ impl Engine {
             quarantined: self
                 .pods
                 .values()
-                .filter(|pod| pod.present && pod.trouble.is_some())
+                .filter(|pod| pod.present && pod.quarantined.is_some())
                 .count(),
             ..Census::default()
         }
@@ -124,7 +124,7 @@ fn pod_of(tracked: &Tracked, view: Option<&PodView>) -> Pod {
         held_stops: tracked.linger.held(),
         host_network: spec.is_some_and(|spec| spec.host_network),
         deleting: spec.is_some_and(|spec| spec.deleting),
-        quarantine: tracked.trouble,
+        quarantine: tracked.quarantined,
         containers: containers_of(&tracked.runs, spec, plan),
     }
 }

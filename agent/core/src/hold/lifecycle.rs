@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Failed, NotHeld, Opened, Tally,
+    Failed, NotHeld, Released, Tally,
     review::{HoldReview, lease},
     state::{HeldPorts, Hold, HoldPhase, LEASE, Origin, Sandbox, TableKind},
 };
@@ -41,7 +41,7 @@ impl<'engine> HoldReview<'engine> {
             HoldPhase::Holding(held) if held.ports.is_empty() && !held.count_only() => {
                 let is_late = |view| self.conditions(view).any_app_started(0);
                 let rearm = !self.view.is_some_and(is_late);
-                sandbox.release(Opened::Deadline, rearm, actions);
+                sandbox.release(Released::Deadline, rearm, actions);
                 None
             }
             HoldPhase::Holding(held) => {
@@ -117,18 +117,18 @@ impl<'engine> HoldReview<'engine> {
         let held = |table, ports| HeldPorts::new(self.now, self.now + time, table, ports);
         if is_late {
             let kind = Kind::NotHeld(NotHeld::Late);
-            reply(sandbox, Outcome::Open, &kind.reason(), actions);
+            reply(sandbox, Outcome::NotHeld, &kind.reason(), actions);
             actions.push(self.report(None, kind));
-            actions.extend(hold.starts.withdraw(self.uid, Opened::NotWanted));
+            actions.extend(hold.starts.withdraw(self.uid, Released::NotWanted));
             sandbox.phase = HoldPhase::Holding(HeldPorts {
                 is_late,
                 ..held(TableKind::Holding, ports)
             });
-            sandbox.release(Opened::NotWanted, false, actions);
+            sandbox.release(Released::NotWanted, false, actions);
             return;
         }
         let (outcome, reason, table) = if count_only {
-            (Outcome::Open, COUNTED, TableKind::CountOnly)
+            (Outcome::NotHeld, COUNTED, TableKind::CountOnly)
         } else {
             (Outcome::Held, "", TableKind::Holding)
         };
@@ -140,7 +140,7 @@ impl<'engine> HoldReview<'engine> {
     }
 
     /// The ports have been released, or could not be.
-    pub(crate) fn opened(
+    pub(crate) fn released(
         self,
         hold: &mut Hold,
         result: Result<Tally, String>,
@@ -157,8 +157,8 @@ impl<'engine> HoldReview<'engine> {
             ) => {
                 return;
             }
-            (_, Err(error)) => Some(Failed::Open(error.clone())),
-            (HoldPhase::Holding(_), Ok(_)) => Some(Failed::Gate),
+            (_, Err(error)) => Some(Failed::Release(error.clone())),
+            (HoldPhase::Holding(_), Ok(_)) => Some(Failed::Lost),
             (_, Ok(_)) => None,
         };
         if let Some(failed) = failed {
@@ -172,11 +172,11 @@ impl<'engine> HoldReview<'engine> {
                     let starts = self
                         .view
                         .map(|view| self.conditions(view).would_hold_starts(self.features));
-                    held.opened(self.now, *why, tally, starts.unwrap_or_default())
+                    held.released(self.now, *why, tally, starts.unwrap_or_default())
                 }
                 _ => self.released_by_kernel(held, tally),
             };
-            let is_pending = *rearm || *why == Opened::InitContainer;
+            let is_pending = *rearm || *why == Released::InitContainer;
             // It had expired before any app started: that was reported at its adoption, and nothing was refused.
             let is_anew = *rearm && held.ports.is_empty();
             if !is_anew && !held.is_late {
@@ -197,11 +197,11 @@ impl<'engine> HoldReview<'engine> {
         match self.judge(view, sandbox) {
             Judgement::Later => {
                 let reason = "its connections wait when its init containers have ended";
-                reply(sandbox, Outcome::Open, reason, actions);
+                reply(sandbox, Outcome::NotHeld, reason, actions);
             }
             Judgement::Never(why) => {
                 let kind = Kind::NotHeld(why);
-                reply(sandbox, Outcome::Open, &kind.reason(), actions);
+                reply(sandbox, Outcome::NotHeld, &kind.reason(), actions);
                 actions.push(self.report(None, kind));
                 self.close(hold, actions);
             }
@@ -328,10 +328,10 @@ impl<'engine> HoldReview<'engine> {
 pub(crate) fn announced(sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
     let (outcome, reason) = match &sandbox.phase {
         HoldPhase::Pending | HoldPhase::Arming { .. } => return,
-        HoldPhase::Holding(held) if held.count_only() => (Outcome::Open, COUNTED),
+        HoldPhase::Holding(held) if held.count_only() => (Outcome::NotHeld, COUNTED),
         HoldPhase::Holding(_) => (Outcome::Held, ""),
         HoldPhase::Releasing { .. } | HoldPhase::Released { .. } => {
-            (Outcome::Open, "its connections are released")
+            (Outcome::NotHeld, "its connections are released")
         }
     };
     reply(sandbox, outcome, reason, actions);
@@ -341,7 +341,7 @@ pub(crate) fn announced(sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
 pub(crate) fn namespace_failed(sandbox: &mut Sandbox, actions: &mut Vec<Action>) {
     sandbox.namespace_failed = true;
     let reason = "its Namespace cannot be read; its connections wait once it has been read";
-    reply(sandbox, Outcome::Open, reason, actions);
+    reply(sandbox, Outcome::NotHeld, reason, actions);
 }
 
 /// Replies to the CNI plugin, at most once.

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{HeldPort, Opened, Probe, review::HoldReview, state::HeldPorts};
+use super::{HeldPort, Probe, Released, review::HoldReview, state::HeldPorts};
 use crate::{
     base::time::Timestamp,
     plan::{Plan, Sidecar},
@@ -23,7 +23,7 @@ pub(crate) const PROBE_GRACE: Duration = Duration::from_secs(2);
 pub(super) struct TimedRelease {
     port: u16,
     pub(super) at: Timestamp,
-    why: Opened,
+    why: Released,
 }
 
 impl HeldPort {
@@ -39,7 +39,7 @@ impl<'engine> HoldReview<'engine> {
         self,
         view: &'engine PodView,
         held: &HeldPorts,
-    ) -> [(Vec<u16>, Opened); 4] {
+    ) -> [(Vec<u16>, Released); 4] {
         let claims: Vec<&HeldPort> = view.plan.claims().collect();
         let is_unplanned = |port: &u16| claims.iter().all(|claim| claim.port != *port);
         let has_ended = |port: &u16| {
@@ -52,7 +52,7 @@ impl<'engine> HoldReview<'engine> {
             held.ports.iter().partition(|port| is_unplanned(port));
         let ended = planned.into_iter().filter(has_ended).collect();
         let timed = self.timed_releases(view, held);
-        let due = |why: Opened| {
+        let due = |why: Released| {
             timed
                 .iter()
                 .filter(|release| release.at <= self.now && release.why == why)
@@ -60,10 +60,10 @@ impl<'engine> HoldReview<'engine> {
                 .collect()
         };
         [
-            (unplanned, Opened::NotWanted),
-            (ended, Opened::SidecarEnded),
-            (due(Opened::Ready), Opened::Ready),
-            (due(Opened::ProbeFailed), Opened::ProbeFailed),
+            (unplanned, Released::NotWanted),
+            (ended, Released::SidecarEnded),
+            (due(Released::Ready), Released::Ready),
+            (due(Released::ProbeFailed), Released::ProbeFailed),
         ]
     }
 
@@ -97,11 +97,11 @@ impl<'engine> HoldReview<'engine> {
         }
         let listens = held.listening.get(&captured);
         let (since, why) = match listens {
-            Some(since) => (*since, Opened::ProbeFailed),
+            Some(since) => (*since, Released::ProbeFailed),
             // All its upstreams on loopback have listeners, so this pod has no captured connections.
             None => (
                 self.all_local_listen(view, held, &held_port.sidecar)?,
-                Opened::Ready,
+                Released::Ready,
             ),
         };
         Some(TimedRelease {
@@ -145,7 +145,7 @@ impl<'engine> HoldReview<'engine> {
         (listeners.len() >= expected).then_some(TimedRelease {
             port: held_port.port,
             at: *newest + ASSUMED_GRACE,
-            why: Opened::Ready,
+            why: Released::Ready,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Opened,
+    Released,
     lifecycle::reply,
     state::{Hold, HoldPhase},
 };
@@ -16,9 +16,14 @@ pub(crate) fn release(hold: &mut Hold, actions: &mut Vec<Action>) {
         return;
     };
     match &mut sandbox.phase {
-        HoldPhase::Holding(_) => sandbox.release(Opened::ByOperator, false, actions),
+        HoldPhase::Holding(_) => sandbox.release(Released::ByOperator, false, actions),
         HoldPhase::Pending => {
-            reply(sandbox, Outcome::Open, "an operator released it", actions);
+            reply(
+                sandbox,
+                Outcome::NotHeld,
+                "an operator released it",
+                actions,
+            );
             sandbox.phase = HoldPhase::Released {
                 by_operator: true,
                 sidecar_runs: BTreeSet::new(),

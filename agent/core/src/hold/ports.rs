@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    HeldPort, Opened, Probe, Tally,
+    HeldPort, Probe, Released, Tally,
     review::{HoldReview, lease},
     state::{HeldPorts, Hold, HoldPhase, LEASE, RENEWAL, TableKind},
 };
@@ -43,11 +43,11 @@ impl<'engine> HoldReview<'engine> {
             .map(|held_port| held_port.port)
             .collect();
         if held.ports.is_empty() {
-            let why = held.reason(Opened::Ready);
+            let why = held.reason(Released::Ready);
             sandbox.release(why, false, actions);
         } else if !ports.is_empty() {
             let sandbox = sandbox.id.clone();
-            actions.push(Action::OpenSome { sandbox, ports });
+            actions.push(Action::ReleasePorts { sandbox, ports });
         }
     }
 
@@ -68,9 +68,9 @@ impl<'engine> HoldReview<'engine> {
         held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
-    ) -> Option<Opened> {
+    ) -> Option<Released> {
         let Some(view) = self.view else {
-            return (self.now >= held.deadline).then_some(Opened::Deadline);
+            return (self.now >= held.deadline).then_some(Released::Deadline);
         };
         let wanted = match self.mode {
             Mode::Off => false,
@@ -78,17 +78,17 @@ impl<'engine> HoldReview<'engine> {
             Mode::Enforce => !held.count_only(),
         };
         if !wanted || self.not_held(view).is_some() {
-            return Some(Opened::NotWanted);
+            return Some(Released::NotWanted);
         }
         if view.is_ending() {
-            return Some(Opened::Ending);
+            return Some(Released::Ending);
         }
         if self.conditions(view).any_init_container_runs() {
-            return Some(Opened::InitContainer);
+            return Some(Released::InitContainer);
         }
         self.forget_listeners_of_earlier_runs(view, held);
         for (ports, why) in self.releasable(view, held) {
-            held.probe_failed |= why == Opened::ProbeFailed && !ports.is_empty();
+            held.probe_failed |= why == Released::ProbeFailed && !ports.is_empty();
             let ports: Vec<u16> = ports
                 .into_iter()
                 .filter(|port| held.ports.remove(port))
@@ -98,7 +98,7 @@ impl<'engine> HoldReview<'engine> {
             }
             if !ports.is_empty() {
                 let sandbox = id.clone();
-                actions.push(Action::OpenSome { sandbox, ports });
+                actions.push(Action::ReleasePorts { sandbox, ports });
             }
         }
         self.watch(view, first_run, held, id, actions);
@@ -196,7 +196,7 @@ impl<'engine> HoldReview<'engine> {
         held: &mut HeldPorts,
         id: &SandboxId,
         actions: &mut Vec<Action>,
-    ) -> Option<Opened> {
+    ) -> Option<Released> {
         // Without an app the hold begins anew.
         let is_extended = !held.is_timed && held.over_since.is_some();
         if self.now < held.deadline || is_extended {
@@ -204,7 +204,7 @@ impl<'engine> HoldReview<'engine> {
         }
         let stays_held = view.plan.tuning.on_deadline == OnDeadline::Closed && !held.count_only();
         if !stays_held {
-            return Some(Opened::Deadline);
+            return Some(Released::Deadline);
         }
         if held.renew.is_none() {
             let deadline = view.plan.tuning.hold_deadline;
@@ -249,7 +249,7 @@ impl<'engine> HoldReview<'engine> {
             longest: tally.longest.saturating_sub(late),
             ..tally
         };
-        held.opened(self.now - late, Opened::Deadline, tally, Vec::new())
+        held.released(self.now - late, Released::Deadline, tally, Vec::new())
     }
 }
 

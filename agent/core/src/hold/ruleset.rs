@@ -4,11 +4,11 @@
 //! compares them with existing rules. This module sends nothing.
 //!
 //! The set [`HELD`] is both the hold and its deadline: an element is a port at which new connections wait, and the
-//! kernel removes it when its timeout expires. The chain [`GATE`] follows the mesh's own redirection (nat output,
+//! kernel removes it when its timeout expires. The chain [`HOLD`] follows the mesh's own redirection (nat output,
 //! priority -100), so that a captured connection already has the mesh's port, at a loopback address; the same port of
 //! another host is not held. The chain [`COPY`] comes first. It copies the packets that open connections, while the
 //! set [`COPYING`] lists their protocol, and the copies are sent again at the release. It precedes the redirection,
-//! because a copy needs the destination that the app connects to, so it also copies connections that pass the gate.
+//! because a copy needs the destination that the app connects to, so it also copies connections that are not held.
 
 mod difference;
 mod plan;
@@ -31,7 +31,7 @@ pub const COPYING: &str = "copying";
 /// Chain that copies packets.
 pub const COPY: &str = "copy";
 /// Chain that holds connections.
-pub const GATE: &str = "gate";
+pub const HOLD: &str = "hold";
 /// The nflog group of the copies and the nfqueue number of waiting queries, in the pod's namespace.
 pub const GROUP: u16 = 9643;
 
@@ -43,7 +43,7 @@ pub const SOCKET_PRIORITY: u32 = 0x7573_6872;
 /// Before everything but connection tracking's own setup.
 const COPY_PRIORITY: i32 = -300;
 /// After the redirection of the mesh (-100).
-const GATE_PRIORITY: i32 = -90;
+const HOLD_PRIORITY: i32 = -90;
 
 /// The input for a pod's table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

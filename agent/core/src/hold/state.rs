@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Opened, Probe, Tally};
+use super::{Probe, Released, Tally};
 use crate::{
     base::{
         id::{ContainerId, SandboxId},
@@ -83,7 +83,7 @@ pub(crate) enum HoldPhase {
     Holding(HeldPorts),
     /// The last ports are being released.
     Releasing {
-        why: Opened,
+        why: Released,
         held: HeldPorts,
         /// Afterwards a new hold is decided: a table that only counts is replaced by one that holds.
         rearm: bool,
@@ -105,7 +105,7 @@ impl HoldPhase {
                 by_operator: true,
                 ..
             } | Self::Releasing {
-                why: Opened::ByOperator,
+                why: Released::ByOperator,
                 ..
             }
         )
@@ -178,32 +178,32 @@ impl HeldPorts {
     }
 
     /// Why the last ports are released. A failed probe is reported, even if another sidecar was ready later.
-    pub(crate) const fn reason(&self, why: Opened) -> Opened {
+    pub(crate) const fn reason(&self, why: Released) -> Released {
         match why {
-            Opened::Ready if self.probe_failed => Opened::ProbeFailed,
+            Released::Ready if self.probe_failed => Released::ProbeFailed,
             _ => why,
         }
     }
 
     /// The decision that reports the end of the hold.
-    pub(crate) fn opened(
+    pub(crate) fn released(
         &self,
         now: Timestamp,
-        why: Opened,
+        why: Released,
         tally: Tally,
         starts: Vec<(String, Duration)>,
     ) -> Kind {
-        let shut = now.since(self.since).saturating_sub(tally.ago);
+        let held = now.since(self.since).saturating_sub(tally.ago);
         match self.table {
             TableKind::CountOnly => Kind::WouldHold {
                 why,
-                shut,
+                held,
                 tally,
                 starts,
             },
             TableKind::Holding | TableKind::Adopted => Kind::HoldReleased {
                 why,
-                shut,
+                held,
                 adopted: self.table == TableKind::Adopted,
                 tally,
             },
@@ -225,14 +225,14 @@ impl Sandbox {
     }
 
     /// Releases the ports if they are held or counted. With `rearm`, a new hold is decided afterwards.
-    pub(crate) fn release(&mut self, why: Opened, rearm: bool, actions: &mut Vec<Action>) {
+    pub(crate) fn release(&mut self, why: Released, rearm: bool, actions: &mut Vec<Action>) {
         if let HoldPhase::Holding(held) = &self.phase {
             self.phase = HoldPhase::Releasing {
                 why,
                 held: held.clone(),
                 rearm,
             };
-            actions.push(Action::OpenAll {
+            actions.push(Action::ReleaseAll {
                 sandbox: self.id.clone(),
             });
         }

@@ -147,7 +147,7 @@ impl Reason {
             ),
             Self::SidecarStays => (
                 "The sidecar is still running, and usher may take no further step; in `observe`: enforce would take none",
-                "What the note says: a flag of the sidecar, `usher.dev/sidecars`, or `usher.dev/spoil`",
+                "What the note says: a flag of the sidecar, `usher.dev/sidecars`, or `usher.dev/allow-pod-failure`",
             ),
             Self::RuntimeUnsupported => (
                 "The pod's processes are not visible on the node (gVisor, Kata)",

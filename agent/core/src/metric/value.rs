@@ -2,7 +2,7 @@
 
 use strum::VariantNames;
 
-use crate::{cni::protocol, hold::Opened, start::Why};
+use crate::{cni::protocol, hold::Released, start::Why};
 
 /// A label's value, from a closed list.
 pub trait Value {
@@ -125,7 +125,7 @@ pub enum RunFile {
 pub enum AnnouncementResult {
     Held,
     /// Nothing is held in the sandbox.
-    Open,
+    NotHeld,
     /// Connections could not be held.
     Failed,
     /// The message is invalid, or not from the plugin.
@@ -156,7 +156,7 @@ impl From<protocol::Outcome> for AnnouncementResult {
     fn from(outcome: protocol::Outcome) -> Self {
         match outcome {
             protocol::Outcome::Held => Self::Held,
-            protocol::Outcome::Open => Self::Open,
+            protocol::Outcome::NotHeld => Self::NotHeld,
             protocol::Outcome::Failed => Self::Failed,
         }
     }
@@ -165,13 +165,13 @@ impl From<protocol::Outcome> for AnnouncementResult {
 /// How the hold of a pod's connections ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldResult {
-    Released(Opened),
+    Released(Released),
     /// Connections could not be held.
     Failed,
 }
 
 impl Value for HoldResult {
-    const NAMES: &'static [&'static str] = &concat::<9>(Opened::VARIANTS, &["failed"]);
+    const NAMES: &'static [&'static str] = &concat::<9>(Released::VARIANTS, &["failed"]);
 
     fn name(&self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ pub struct StartHoldResult(pub Why);
 
 impl Value for StartHoldResult {
     const NAMES: &'static [&'static str] =
-        &concat::<11>(Opened::VARIANTS, Why::VARIANTS.split_at(1).1);
+        &concat::<11>(Released::VARIANTS, Why::VARIANTS.split_at(1).1);
 
     fn name(&self) -> &'static str {
         self.0.as_str()
@@ -223,26 +223,26 @@ mod tests {
     #[test]
     fn values_of_several_types_are_listed_in_order() {
         let holds = [
-            HoldResult::Released(Opened::Ready),
-            HoldResult::Released(Opened::ProbeFailed),
-            HoldResult::Released(Opened::Deadline),
-            HoldResult::Released(Opened::SidecarEnded),
-            HoldResult::Released(Opened::Ending),
-            HoldResult::Released(Opened::NotWanted),
-            HoldResult::Released(Opened::InitContainer),
-            HoldResult::Released(Opened::ByOperator),
+            HoldResult::Released(Released::Ready),
+            HoldResult::Released(Released::ProbeFailed),
+            HoldResult::Released(Released::Deadline),
+            HoldResult::Released(Released::SidecarEnded),
+            HoldResult::Released(Released::Ending),
+            HoldResult::Released(Released::NotWanted),
+            HoldResult::Released(Released::InitContainer),
+            HoldResult::Released(Released::ByOperator),
             HoldResult::Failed,
         ];
         assert_eq!(holds.map(|one| one.name()), HoldResult::NAMES);
         let starts = [
-            Why::Opened(Opened::Ready),
-            Why::Opened(Opened::ProbeFailed),
-            Why::Opened(Opened::Deadline),
-            Why::Opened(Opened::SidecarEnded),
-            Why::Opened(Opened::Ending),
-            Why::Opened(Opened::NotWanted),
-            Why::Opened(Opened::InitContainer),
-            Why::Opened(Opened::ByOperator),
+            Why::Released(Released::Ready),
+            Why::Released(Released::ProbeFailed),
+            Why::Released(Released::Deadline),
+            Why::Released(Released::SidecarEnded),
+            Why::Released(Released::Ending),
+            Why::Released(Released::NotWanted),
+            Why::Released(Released::InitContainer),
+            Why::Released(Released::ByOperator),
             Why::Limit,
             Why::HolderEnded,
             Why::ContainerEnded,

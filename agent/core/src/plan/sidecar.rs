@@ -11,8 +11,8 @@ use crate::{
         spec::{Container, Pod},
     },
     recipe::{
-        ExitCode, Identity, LadderStep, Linger, Order, Purpose, Recipe, Subject,
-        declared_held_ports, may_be_asked,
+        ExitCode, Identity, LadderStep, Linger, Purpose, Recipe, Stage, Subject,
+        declared_held_ports, may_have_requests,
         step::{Request, Signal, Step},
     },
     settings::{
@@ -31,12 +31,12 @@ const BY_ANNOTATION: &str = "annotation";
 pub struct Sidecar {
     pub name: String,
     pub recipe: Arc<str>,
-    pub order: Order,
+    pub stage: Stage,
     pub ladder: Vec<LadderStep>,
     /// The steps after SIGTERM, when the pod is deleted; the reason where it has none.
     pub(crate) after_term: Result<Vec<LadderStep>, LeftToKubelet>,
     /// The query for its version, where the ladder may depend on it.
-    pub(crate) question: Option<AskFor>,
+    pub(crate) version_query: Option<VersionQuery>,
     /// Its effective restart policy.
     pub(crate) policy: RestartPolicy,
     pub(crate) rules: Vec<RestartRule>,
@@ -74,14 +74,17 @@ impl Sidecar {
             Probe::Answers { port, .. } => Some(port),
             Probe::Listens { .. } => None,
         });
-        let question = self.question.as_ref().map(|question| question.request.port);
-        steps.chain(probes).chain(question)
+        let version_query = self
+            .version_query
+            .as_ref()
+            .map(|version_query| version_query.request.port);
+        steps.chain(probes).chain(version_query)
     }
 }
 
 /// A query for a sidecar's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AskFor {
+pub(crate) struct VersionQuery {
     /// The image to which the reply applies.
     pub(crate) image: String,
     pub(crate) request: VersionRequest,
@@ -93,10 +96,10 @@ pub(super) fn sidecar(
     container: &Container,
     config: &Config,
     tuning: &Tuning,
-    asked: &VersionQueries,
+    versions: &VersionQueries,
 ) -> Option<Sidecar> {
     let declared = tuning.hold_ports.get(&container.name);
-    let plain = |recipe: &str, order, ladder, question| Sidecar {
+    let plain = |recipe: &str, stage, ladder, version_query| Sidecar {
         name: container.name.clone(),
         held_ports: declared.map_or_else(Vec::new, |ports| {
             declared_held_ports(&container.name, ports)
@@ -106,10 +109,10 @@ pub(super) fn sidecar(
         linger: Linger::Yes,
         drain: None,
         recipe: recipe.into(),
-        order,
+        stage,
         ladder,
         after_term: Err(LeftToKubelet::NoStep),
-        question,
+        version_query,
         policy: pod.policy_of(container),
         rules: container.restart_rules.clone(),
     };
@@ -117,20 +120,20 @@ pub(super) fn sidecar(
         Some(Named::App) => return None,
         Some(Named::Sidecar(step)) => {
             let ladder = by_annotation(pod, step);
-            plain(BY_ANNOTATION, Order::Helper, ladder, None)
+            plain(BY_ANNOTATION, Stage::Helper, ladder, None)
         }
         None => {
             let recipe =
                 recipe_of(pod, container, config).filter(|recipe| !recipe.ends_by_itself)?;
-            let (ladder, question) = by_recipe(pod, container, recipe, tuning, asked);
-            let sidecar = plain(&recipe.name, recipe.order, ladder, question);
-            let subject = subject(pod, container, asked);
+            let (ladder, version_query) = by_recipe(pod, container, recipe, tuning, versions);
+            let sidecar = plain(&recipe.name, recipe.stage, ladder, version_query);
+            let subject = subject(pod, container, versions);
             let captured = recipe.hold.captured.as_ref();
             let identity = captured.map(|captured| captured.identity(subject));
             let ports = recipe.hold.container_ports(subject, tuning);
-            let after_term = match recipe.order {
-                Order::Logs => Err(LeftToKubelet::Flushes),
-                Order::Helper | Order::Mesh => recipe.after_term_ladder(subject),
+            let after_term = match recipe.stage {
+                Stage::Logs => Err(LeftToKubelet::Flushes),
+                Stage::Helper | Stage::Mesh => recipe.after_term_ladder(subject),
             };
             Sidecar {
                 after_term,
@@ -168,14 +171,14 @@ pub(super) fn recipe_of<'config>(
 pub(crate) fn subject<'pod>(
     pod: &'pod Pod,
     container: &'pod Container,
-    asked: &VersionQueries,
+    versions: &VersionQueries,
 ) -> Subject<'pod> {
     let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
     Subject {
         pod,
         container,
-        version: tag.or_else(|| asked.version(image)),
+        version: tag.or_else(|| versions.version(image)),
     }
 }
 
@@ -183,7 +186,7 @@ pub(crate) fn subject<'pod>(
 fn by_annotation(pod: &Pod, step: &Step) -> Vec<LadderStep> {
     let term = Step::signal(Signal::Term);
     let steps = match step {
-        Step::Request(_) if may_be_asked(pod) => vec![step.clone(), term],
+        Step::Request(_) if may_have_requests(pod) => vec![step.clone(), term],
         Step::Request(_) => vec![term],
         Step::Signal { .. } => vec![step.clone()],
     };
@@ -203,23 +206,23 @@ fn by_recipe(
     container: &Container,
     recipe: &Recipe,
     tuning: &Tuning,
-    asked: &VersionQueries,
-) -> (Vec<LadderStep>, Option<AskFor>) {
+    versions: &VersionQueries,
+) -> (Vec<LadderStep>, Option<VersionQuery>) {
     let tag = crate::pod::image::version(&container.image);
     let image = container.image_id.as_ref().unwrap_or(&container.image);
-    let subject = subject(pod, container, asked);
-    let question = recipe
-        .question(subject)
+    let subject = subject(pod, container, versions);
+    let version_query = recipe
+        .version_endpoint(subject)
         .filter(|_| tag.is_none())
-        .map(|(port, question)| AskFor {
+        .map(|(port, endpoint)| VersionQuery {
             image: image.clone(),
             request: VersionRequest {
                 port,
-                path: question.path.clone(),
-                pointer: question.pointer.clone(),
+                path: endpoint.path.clone(),
+                pointer: endpoint.pointer.clone(),
             },
         });
     let drain = recipe.drain_step(subject, tuning.drain);
     let ladder = drain.into_iter().chain(recipe.quit_ladder(subject));
-    (ladder.collect(), question)
+    (ladder.collect(), version_query)
 }

@@ -48,7 +48,7 @@ impl VersionQueries {
     }
 
     /// Whether to query a running sidecar of this image now.
-    pub(crate) fn ask(&mut self, now: Timestamp, image: &str) -> bool {
+    pub(crate) fn begin(&mut self, now: Timestamp, image: &str) -> bool {
         if self.0.len() >= IMAGES && !self.0.contains_key(image) {
             return false;
         }
@@ -66,7 +66,7 @@ impl VersionQueries {
         }
     }
 
-    /// When to call [`Self::ask`] again for this image.
+    /// When to call [`Self::begin`] again for this image.
     pub(crate) fn due(&self, image: &str) -> Option<Timestamp> {
         match self.0.get(image) {
             Some(State::Due { at, .. }) => Some(*at),
@@ -113,48 +113,48 @@ mod tests {
 
     #[test]
     fn version_queries_are_sequential_and_bounded() {
-        let mut asked = VersionQueries::default();
-        assert!(!asked.ask(at(0), "x"), "it does not listen yet");
-        let mut questions = 0;
+        let mut queries = VersionQueries::default();
+        assert!(!queries.begin(at(0), "x"), "it does not listen yet");
+        let mut tries = 0;
         let mut last = at(0);
-        while let Some(due) = asked.due("x") {
-            assert!(due > last, "{questions}");
+        while let Some(due) = queries.due("x") {
+            assert!(due > last, "{tries}");
             last = due;
-            assert!(asked.ask(due, "x"));
-            assert!(!asked.ask(due, "x"), "one at a time");
-            assert!(!asked.answered(due, "x", None));
-            questions += 1;
+            assert!(queries.begin(due, "x"));
+            assert!(!queries.begin(due, "x"), "one at a time");
+            assert!(!queries.answered(due, "x", None));
+            tries += 1;
         }
-        assert_eq!(questions, WAITS_MS.len());
-        assert!(!asked.ask(at(10_000_000), "x"));
-        assert_eq!(asked.version("x"), None);
+        assert_eq!(tries, WAITS_MS.len());
+        assert!(!queries.begin(at(10_000_000), "x"));
+        assert_eq!(queries.version("x"), None);
     }
 
     #[test]
     fn an_answer_is_kept_for_the_image() {
-        let mut asked = VersionQueries::default();
-        asked.ask(at(0), "x");
-        assert!(asked.ask(at(300), "x"));
+        let mut queries = VersionQueries::default();
+        queries.begin(at(0), "x");
+        assert!(queries.begin(at(300), "x"));
         let version = "1.20.8".parse().ok();
-        assert!(asked.answered(at(301), "x", version));
-        assert_eq!(asked.version("x").unwrap().minor, 20);
-        assert!(!asked.ask(at(9999), "x"));
-        assert!(!asked.answered(at(9999), "x", None), "no request is open");
+        assert!(queries.answered(at(301), "x", version));
+        assert_eq!(queries.version("x").unwrap().minor, 20);
+        assert!(!queries.begin(at(9999), "x"));
+        assert!(!queries.answered(at(9999), "x", None), "no request is open");
     }
 
     #[test]
     fn number_of_queried_images_is_bounded() {
-        let mut asked = VersionQueries::default();
+        let mut queries = VersionQueries::default();
         let images: Vec<String> = (0..=IMAGES).map(|number| format!("x:{number}")).collect();
         let due = images.iter().filter(|image| {
-            asked.ask(at(0), image);
-            asked.ask(at(300), image)
+            queries.begin(at(0), image);
+            queries.begin(at(300), image)
         });
         assert_eq!(due.count(), IMAGES);
         let version = "1.20.8".parse().ok();
-        assert!(asked.answered(at(301), &images[0], version));
-        assert!(!asked.ask(at(9999), &images[IMAGES]));
-        assert_eq!(asked.due(&images[IMAGES]), None);
-        assert_eq!(asked.version(&images[0]), version);
+        assert!(queries.answered(at(301), &images[0], version));
+        assert!(!queries.begin(at(9999), &images[IMAGES]));
+        assert_eq!(queries.due(&images[IMAGES]), None);
+        assert_eq!(queries.version(&images[0]), version);
     }
 }

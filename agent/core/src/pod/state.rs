@@ -22,7 +22,7 @@ use crate::{
     },
     quit::ladder::Quit,
     settings::{config::Config, mode::Modes},
-    worker::Trouble,
+    worker::QuarantineReason,
 };
 
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(crate) struct Tracked {
     pub(crate) quit: Quit,
     pub(crate) cost: PodCost,
     /// Why it was quarantined last.
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) quarantined: Option<QuarantineReason>,
 }
 
 impl Tracked {
@@ -67,7 +67,7 @@ impl Tracked {
             linger: Lingers::default(),
             quit: Quit::default(),
             cost: PodCost::default(),
-            trouble: None,
+            quarantined: None,
         }
     }
 

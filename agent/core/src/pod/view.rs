@@ -54,7 +54,7 @@ impl PodView {
     /// Whether a sidecar of an earlier stage still runs, which may need this one: a log shipper sends through the mesh.
     pub(crate) fn is_needed(&self, sidecar: &Sidecar, runs: &Runs) -> bool {
         self.living_sidecars(runs)
-            .any(|other| other.order < sidecar.order)
+            .any(|other| other.stage < sidecar.stage)
     }
 
     /// A decision about the pod, or about one of its containers.

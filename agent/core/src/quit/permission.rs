@@ -28,7 +28,7 @@ pub(crate) struct StepPolicy<'plan> {
     /// An operator forces the request: every step is permitted.
     pub(crate) force: bool,
     /// The pod's configuration accepts a step that makes the pod fail.
-    pub(crate) may_spoil: bool,
+    pub(crate) may_fail_pod: bool,
 }
 
 impl StepPolicy<'_> {
@@ -49,7 +49,7 @@ impl StepPolicy<'_> {
             return Permission::Denied(GaveUp::WouldRestart { step, code, advice });
         }
         let kills = step == Step::signal(Signal::Kill);
-        if code == ExitCode::ZERO || kills || self.may_spoil {
+        if code == ExitCode::ZERO || kills || self.may_fail_pod {
             return Permission::Granted;
         }
         // The unknown code decides whether the sidecar restarts, and a restart counts as a failure of a Job.
@@ -58,7 +58,7 @@ impl StepPolicy<'_> {
         }
         match self.app_failed {
             Some(true) => Permission::Granted,
-            Some(false) => Permission::Denied(GaveUp::WouldSpoil { step, code, advice }),
+            Some(false) => Permission::Denied(GaveUp::WouldFailPod { step, code, advice }),
             None => Permission::Unknown,
         }
     }

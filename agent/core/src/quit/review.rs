@@ -151,12 +151,12 @@ impl Termination<'_> {
         actions: &mut Vec<Action>,
     ) -> Need {
         let runs = self.runs;
-        let Some(stage) = left.iter().map(|sidecar| sidecar.order).min() else {
+        let Some(stage) = left.iter().map(|sidecar| sidecar.stage).min() else {
             return Need::Nothing;
         };
         let app_failed = self.app_failed();
         let (mut need, mut given_up) = (Need::Nothing, Vec::new());
-        for sidecar in left.iter().filter(|sidecar| sidecar.order == stage) {
+        for sidecar in left.iter().filter(|sidecar| sidecar.stage == stage) {
             let Some((id, run)) = runs.newest(&sidecar.name) else {
                 // The sidecar may be one of the unnamed runs that ended.
                 if runs.has_unnamed_end() {
@@ -253,7 +253,7 @@ impl Termination<'_> {
             sidecar,
             app_failed,
             force: self.force,
-            may_spoil: self.view.plan.tuning.spoil,
+            may_fail_pod: self.view.plan.tuning.allow_pod_failure,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```yaml
 //! - name: shipper
-//!   order: logs
+//!   stage: logs
 //!   recognize:
 //!     - image: [acme/shipper]
 //!   quit:
@@ -109,11 +109,11 @@ fn check(recipe: &Recipe) -> Result<(), String> {
     if recipe.hold.sources().count() > PORTS {
         return Err(format!("recipe {name} holds at more than {PORTS} ports"));
     }
-    if let Some(question) = &recipe.version
-        && !(is_path(&question.path) && question.pointer.starts_with('/'))
+    if let Some(endpoint) = &recipe.version
+        && !(is_path(&endpoint.path) && endpoint.pointer.starts_with('/'))
     {
         return Err(format!(
-            "the version of recipe {name} is asked for by a path and a pointer that begin with slashes"
+            "the version endpoint of recipe {name} needs a path and a pointer that begin with slashes"
         ));
     }
     Ok(())

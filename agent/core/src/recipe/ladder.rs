@@ -102,7 +102,7 @@ impl Act {
     fn step(&self, subject: Subject<'_>) -> Option<Step> {
         let step = self.with(|port| port.of(subject), |path| path.of(subject));
         let may_be_taken = match &step {
-            Step::Request(request) => request.port != 0 && may_be_asked(subject.pod),
+            Step::Request(request) => request.port != 0 && may_have_requests(subject.pod),
             Step::Signal { .. } => true,
         };
         may_be_taken.then_some(step)
@@ -136,6 +136,6 @@ impl Act {
 
 /// Whether usher may send requests to this pod's loopback. With hostNetwork it is the node's, and its listener may be
 /// any process.
-pub(crate) fn may_be_asked(pod: &Pod) -> bool {
+pub(crate) fn may_have_requests(pod: &Pod) -> bool {
     !pod.host_network
 }

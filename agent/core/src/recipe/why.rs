@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Act, Condition, ExitCode, Pattern, Recipe, Recognition, StepRecipe, Subject, may_be_asked,
+    Act, Condition, ExitCode, Pattern, Recipe, Recognition, StepRecipe, Subject, may_have_requests,
 };
 use crate::recipe::step::Step;
 
@@ -66,7 +66,7 @@ impl StepRecipe {
         let when = self.when.iter().find(holds);
         let unless = self.unless.iter().find(holds);
         let off = matches!(&step, Step::Request(request) if request.port == 0);
-        let asks = matches!(self.act, Act::Request { .. });
+        let is_request = matches!(self.act, Act::Request { .. });
         let (exists, why) = match (when, unless) {
             (_, Some(unless)) => (false, format!("not with {}", unless.text())),
             (None, None) if !self.when.is_empty() => {
@@ -74,7 +74,7 @@ impl StepRecipe {
                 (false, format!("only with {}", all.join(" or ")))
             }
             _ if off => (false, "the pod has switched its port off".to_owned()),
-            _ if asks && !may_be_asked(subject.pod) => {
+            _ if is_request && !may_have_requests(subject.pod) => {
                 let why = "the pod's loopback is the node's: its listener may be any process";
                 (false, why.to_owned())
             }

@@ -15,7 +15,7 @@ pub const HOLD_PORTS: &str = "usher.dev/hold-ports";
 pub const SIDECARS: &str = "usher.dev/sidecars";
 pub const QUIT_DELAY: &str = "usher.dev/quit-delay";
 pub const DRAIN: &str = "usher.dev/drain";
-pub const SPOIL: &str = "usher.dev/spoil";
+pub const ALLOW_POD_FAILURE: &str = "usher.dev/allow-pod-failure";
 
 /// The objects that an annotation may be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
@@ -81,7 +81,7 @@ pub const KNOWN: [Known; 16] = [
             "NAME=app",
         ],
         default: None,
-        meaning: "What its containers are, and how they end, whatever recipes say; several with commas between them",
+        meaning: "Which containers are sidecars, and how to terminate them; overrides the recipes. A list separated by commas",
     },
     Known {
         key: QUIT_DELAY,
@@ -95,14 +95,14 @@ pub const KNOWN: [Known; 16] = [
         on: PODS,
         values: WAITS,
         default: Some("0s"),
-        meaning: "How long sidecars that can drain do so before they are terminated, at most 10 minutes",
+        meaning: "Drain time before a sidecar that supports it is terminated, at most 10 minutes",
     },
     Known {
-        key: SPOIL,
+        key: ALLOW_POD_FAILURE,
         on: PODS,
         values: BOOLEANS,
         default: Some("false"),
-        meaning: "Whether a sidecar may be ended with a code that makes a pod that succeeded a failed one",
+        meaning: "Whether usher may terminate a sidecar although its exit code turns a succeeded pod into a failed one",
     },
     Known {
         key: HOLD,
@@ -130,21 +130,21 @@ pub const KNOWN: [Known; 16] = [
         on: PODS,
         values: &["open", "closed"],
         default: Some("open"),
-        meaning: "Whether connections are released at the deadline, or go on to wait, which usher reports",
+        meaning: "What happens at the deadline: `open` releases connections; `closed` continues to hold them, and reports it",
     },
     Known {
         key: HOLD_AGAIN,
         on: PODS,
         values: BOOLEANS,
         default: Some("false"),
-        meaning: "Whether connections wait again while a sidecar that ended is started again",
+        meaning: "Whether connections wait again while a sidecar restarts",
     },
     Known {
         key: HOLD_PORTS,
         on: &[Holder::Pod],
         values: &["NAME=5432", "NAME=5432, NAME=3306"],
         default: None,
-        meaning: "Ports on loopback at which its sidecars listen, whatever recipes say; connections to them wait until they do",
+        meaning: "Ports on loopback at which its sidecars listen; overrides the recipes. Connections to them wait until the sidecar listens",
     },
     Known {
         key: LINGER,
@@ -158,14 +158,14 @@ pub const KNOWN: [Known; 16] = [
         on: PODS,
         values: &["true", "false", "20s"],
         default: None,
-        meaning: "Whether the stop signal of the sidecars waits until the apps of the deleted pod have ended, and for how long at most",
+        meaning: "Whether sidecars receive their stop signal only after the apps of the deleted pod have ended; a duration limits the delay",
     },
     Known {
         key: PRE_STOP,
         on: PODS,
         values: &["10s", "auto", "false"],
         default: Some("false"),
-        meaning: "For how long the stop signal of the apps waits when the pod is deleted, as part of its grace period; `auto`: until clients are silent",
+        meaning: "How long the apps' stop signals are delayed when the pod is deleted, within its grace period; `auto`: until clients are silent",
     },
 ];
 

@@ -60,11 +60,11 @@ pub struct Defaults {
     /// Wait between the end of the last app and the first request.
     #[serde(deserialize_with = "duration::read")]
     pub quit_delay: Duration,
-    /// How long sidecars that can drain do so before they are terminated.
+    /// Drain time before a sidecar that supports it is terminated.
     #[serde(deserialize_with = "duration::read")]
     pub drain: Duration,
     /// Whether a pod that succeeded may be made a failed one where nothing else ends its sidecar.
-    pub spoil: bool,
+    pub allow_pod_failure: bool,
     /// Whether connections wait until a sidecar is ready.
     pub hold: bool,
     /// How long they wait at most.
@@ -125,7 +125,7 @@ impl Default for Defaults {
             quit: true,
             quit_delay: Duration::ZERO,
             drain: Duration::ZERO,
-            spoil: false,
+            allow_pod_failure: false,
             hold: true,
             hold_deadline: Duration::from_secs(30),
             on_deadline: OnDeadline::Open,

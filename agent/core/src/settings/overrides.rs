@@ -34,7 +34,7 @@ pub struct Tuning {
     /// How long its sidecars drain first, where they can.
     pub drain: Duration,
     /// Whether usher may take a step that makes the pod fail.
-    pub spoil: bool,
+    pub allow_pod_failure: bool,
     /// The containers that the pod's annotation names.
     pub named: BTreeMap<String, Named>,
     /// What is held until its sidecars are ready.
@@ -127,7 +127,7 @@ impl Tuning {
         let mut bools =
             |key, default| first(&everywhere, key, BOOLEAN, boolean, &mut bad).unwrap_or(default);
         let quit = bools(annotation::QUIT, defaults.quit);
-        let spoil = bools(annotation::SPOIL, defaults.spoil);
+        let allow_pod_failure = bools(annotation::ALLOW_POD_FAILURE, defaults.allow_pod_failure);
         let hold_again = bools(annotation::HOLD_AGAIN, defaults.hold_again);
         let mut waits =
             |key, default| first(&everywhere, key, WAIT, wait, &mut bad).unwrap_or(default);
@@ -150,7 +150,7 @@ impl Tuning {
             quit,
             quit_delay,
             drain,
-            spoil,
+            allow_pod_failure,
             named: named.unwrap_or_default(),
             hold: hold.unwrap_or_else(|| defaults.hold.into()),
             hold_deadline: hold_deadline.unwrap_or(defaults.hold_deadline),
@@ -271,7 +271,7 @@ mod tests {
         assert!(tuning.quit && bad.is_empty());
         assert_eq!(tuning.drain, Duration::from_secs(60));
         let (tuning, _) = read(&[], &NamespaceValues::default());
-        assert!(tuning.quit && !tuning.spoil && tuning.named.is_empty());
+        assert!(tuning.quit && !tuning.allow_pod_failure && tuning.named.is_empty());
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         for (key, value) in [
             ("usher.dev/quit-delay", "11m"),
             ("usher.dev/drain", "soon"),
-            ("usher.dev/spoil", "TRUE"),
+            ("usher.dev/allow-pod-failure", "TRUE"),
             ("usher.dev/sidecars", "a=SIGKILL"),
         ] {
             let (tuning, bad) = read(&[(key, value)], &NamespaceValues::default());

@@ -33,7 +33,7 @@ pub enum Verdict<Exec> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Released<Exec> {
+pub struct Release<Exec> {
     pub container: ContainerId,
     /// The exec that continues now, and how long it waited.
     pub held: Option<(Exec, Duration)>,
@@ -150,9 +150,9 @@ impl<Exec> Holder<Exec> {
         })
     }
 
-    pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Released<Exec>> {
+    pub fn release(&mut self, now: Timestamp, container: &ContainerId) -> Option<Release<Exec>> {
         let (container, marked) = self.containers.remove_entry(container)?;
-        Some(Released {
+        Some(Release {
             container,
             held: marked.held.map(|(exec, since)| (exec, now.since(since))),
         })
@@ -164,7 +164,7 @@ impl<Exec> Holder<Exec> {
     }
 
     /// Releases the starts that have reached their limit.
-    pub fn overdue(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
+    pub fn overdue(&mut self, now: Timestamp) -> Vec<Release<Exec>> {
         let due: Vec<ContainerId> = self
             .containers
             .iter()
@@ -174,7 +174,7 @@ impl<Exec> Holder<Exec> {
         due.iter().filter_map(|id| self.release(now, id)).collect()
     }
 
-    pub fn end(&mut self, now: Timestamp) -> Vec<Released<Exec>> {
+    pub fn end(&mut self, now: Timestamp) -> Vec<Release<Exec>> {
         let all: Vec<ContainerId> = self.containers.keys().cloned().collect();
         all.iter().filter_map(|id| self.release(now, id)).collect()
     }

@@ -10,7 +10,7 @@ use crate::{
     decision::Kind,
     engine::action::Action,
     hold::{
-        Opened,
+        Released,
         review::HoldReview,
         state::{Hold, HoldPhase, Sandbox},
     },
@@ -30,7 +30,10 @@ impl<'engine> HoldReview<'engine> {
             (Some(why), _) => (Vec::new(), why),
             // Nothing new is known about the pod.
             (None, None) => return,
-            (None, Some(view)) => (self.wanted_starts(view, starts, actions), Opened::NotWanted),
+            (None, Some(view)) => (
+                self.wanted_starts(view, starts, actions),
+                Released::NotWanted,
+            ),
         };
         let id = sandbox.map(|sandbox| &sandbox.id);
         let is_first = starts.reviewed.as_ref() != id;
@@ -150,7 +153,7 @@ impl<'engine> HoldReview<'engine> {
                 let lives = run_of().is_some_and(Run::lives);
                 let why = match (at_limit, lives) {
                     (true, _) => Why::Limit,
-                    (false, true) => Why::Opened(starts.why.unwrap_or(Opened::NotWanted)),
+                    (false, true) => Why::Released(starts.why.unwrap_or(Released::NotWanted)),
                     (false, false) => Why::ContainerEnded,
                 };
                 (StartState::Over, Some(Kind::StartReleased { why, held }))
@@ -184,16 +187,16 @@ impl<'engine> HoldReview<'engine> {
 }
 
 /// Why the starts of a pod are not held, from the phase of its sandbox; None while they are.
-fn why_released(sandbox: Option<&Sandbox>) -> Option<Opened> {
+fn why_released(sandbox: Option<&Sandbox>) -> Option<Released> {
     let Some(sandbox) = sandbox else {
-        return Some(Opened::Ending);
+        return Some(Released::Ending);
     };
     match &sandbox.phase {
         HoldPhase::Pending | HoldPhase::Arming { .. } | HoldPhase::Holding(_) => None,
         HoldPhase::Releasing { why, .. } => Some(*why),
         HoldPhase::Released {
             by_operator: true, ..
-        } => Some(Opened::ByOperator),
-        HoldPhase::Released { .. } => Some(Opened::NotWanted),
+        } => Some(Released::ByOperator),
+        HoldPhase::Released { .. } => Some(Released::NotWanted),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         time::Timestamp,
     },
     engine::action::Action,
-    hold::Opened,
+    hold::Released,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Starts {
     /// The sandbox for which it was last decided which starts are held.
     pub(super) reviewed: Option<SandboxId>,
     /// Why the starts were released.
-    pub(super) why: Option<Opened>,
+    pub(super) why: Option<Released>,
     pub(super) runs: BTreeMap<ContainerId, StartState>,
     /// Containers that were reported as not held.
     pub(super) reported: BTreeSet<String>,
@@ -58,7 +58,7 @@ impl Starts {
     }
 
     /// Releases all starts of a pod that is ending or not held. None of them counts as missed.
-    pub(crate) fn withdraw(&mut self, pod: &PodUid, why: Opened) -> Option<Action> {
+    pub(crate) fn withdraw(&mut self, pod: &PodUid, why: Released) -> Option<Action> {
         if self.wanted.is_empty() {
             return None;
         }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::Trouble;
+use super::QuarantineReason;
 use crate::{
     base::id::{ContainerId, ContainerKey, NetnsId, Pid, SandboxId},
     hold::{Probe, Remains, Tally, ruleset::Wanted},
@@ -65,9 +65,9 @@ pub enum Job {
     /// Probe until it succeeds or the sandbox is released. Descriptor: namespace.
     Probe { sandbox: SandboxId, probe: Probe },
     /// Release connections to these ports.
-    OpenSome { sandbox: SandboxId, ports: Vec<u16> },
+    ReleasePorts { sandbox: SandboxId, ports: Vec<u16> },
     /// Release every connection and delete the table.
-    OpenAll { sandbox: SandboxId },
+    ReleaseAll { sandbox: SandboxId },
     /// Set the timeout of these held ports, from now on.
     Renew {
         sandbox: SandboxId,
@@ -128,7 +128,7 @@ pub enum Reply {
         id: JobId,
     },
     /// Everything is released: as ordered, or because the hold failed.
-    Opened {
+    Released {
         sandbox: SandboxId,
         result: Result<Tally, String>,
     },
@@ -139,9 +139,9 @@ pub enum Reply {
         is_change: bool,
     },
     /// The namespace is in quarantine. Its jobs get no reply.
-    Troubled {
+    Quarantined {
         netns: NetnsId,
-        trouble: Trouble,
+        reason: QuarantineReason,
     },
     /// The system call that was stuck has returned.
     Recovered {
@@ -167,8 +167,8 @@ impl Job {
             Self::Signal { .. }
             | Self::Arm { .. }
             | Self::Adopt { .. }
-            | Self::OpenSome { .. }
-            | Self::OpenAll { .. }
+            | Self::ReleasePorts { .. }
+            | Self::ReleaseAll { .. }
             | Self::Renew { .. }
             | Self::Repair { .. } => Some(CALLS + MARGIN),
             Self::Check | Self::Probe { .. } | Self::Forget { .. } => None,
@@ -235,7 +235,7 @@ impl Reply {
                 id,
                 result: Err(why()),
             },
-            Self::Opened { sandbox, .. } => Self::Opened {
+            Self::Released { sandbox, .. } => Self::Released {
                 sandbox,
                 result: Err(why()),
             },
@@ -243,7 +243,7 @@ impl Reply {
             | Self::ProbeSucceeded { .. }
             | Self::Done { .. }
             | Self::Late { .. }
-            | Self::Troubled { .. }
+            | Self::Quarantined { .. }
             | Self::Recovered { .. }) => fixed,
         }
     }
@@ -330,11 +330,11 @@ mod tests {
                 sandbox: sandbox(),
                 probe,
             },
-            Job::OpenSome {
+            Job::ReleasePorts {
                 sandbox: sandbox(),
                 ports: vec![1, 2],
             },
-            Job::OpenAll { sandbox: sandbox() },
+            Job::ReleaseAll { sandbox: sandbox() },
             Job::Renew {
                 sandbox: sandbox(),
                 ports: vec![1],
@@ -409,13 +409,13 @@ mod tests {
             },
             Reply::ProbeSucceeded { id },
             Reply::Done { id },
-            Reply::Opened {
+            Reply::Released {
                 sandbox: sandbox(),
                 result: Ok(tally),
             },
-            Reply::Troubled {
+            Reply::Quarantined {
                 netns,
-                trouble: Trouble::CostlyRules,
+                reason: QuarantineReason::CostlyRules,
             },
             Reply::Late {
                 netns,

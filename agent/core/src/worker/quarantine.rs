@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::Trouble;
+use super::QuarantineReason;
 use crate::base::{
     id::{NetnsId, PodUid},
     time::Timestamp,
@@ -70,7 +70,7 @@ pub struct Quarantine {
 
 #[derive(Debug)]
 struct Entry {
-    trouble: Trouble,
+    reason: QuarantineReason,
     times: u32,
     /// None while a system call is stuck.
     until: Option<Timestamp>,
@@ -99,24 +99,24 @@ impl Quarantine {
     }
 
     /// Begins the quarantine of a namespace. Returns whether it was not in quarantine before.
-    pub fn begin(&mut self, now: Timestamp, netns: NetnsId, trouble: Trouble) -> bool {
+    pub fn begin(&mut self, now: Timestamp, netns: NetnsId, reason: QuarantineReason) -> bool {
         // It lasts until the call has returned, whatever another one finds.
-        if trouble == Trouble::CostlyRules && self.is_stuck(netns) {
+        if reason == QuarantineReason::CostlyRules && self.is_stuck(netns) {
             return false;
         }
-        let was_in = self.trouble(now, netns).is_some();
+        let was_in = self.reason(now, netns).is_some();
         let entry = self.entries.entry(netns).or_insert(Entry {
-            trouble,
+            reason,
             times: 0,
             until: None,
         });
-        entry.trouble = trouble;
+        entry.reason = reason;
         if !was_in {
             entry.times = entry.times.saturating_add(1);
         }
-        entry.until = match trouble {
-            Trouble::Stuck => None,
-            Trouble::CostlyRules => Some(now + time(entry.times)),
+        entry.until = match reason {
+            QuarantineReason::Stuck => None,
+            QuarantineReason::CostlyRules => Some(now + time(entry.times)),
         };
         self.forget_one();
         !was_in
@@ -139,10 +139,10 @@ impl Quarantine {
     }
 
     /// Why the namespace gets no jobs now.
-    pub fn trouble(&self, now: Timestamp, netns: NetnsId) -> Option<Trouble> {
+    pub fn reason(&self, now: Timestamp, netns: NetnsId) -> Option<QuarantineReason> {
         let entry = self.entries.get(&netns)?;
         let is_over = entry.until.is_some_and(|until| now >= until);
-        (!is_over).then_some(entry.trouble)
+        (!is_over).then_some(entry.reason)
     }
 
     fn is_stuck(&self, netns: NetnsId) -> bool {
@@ -213,59 +213,68 @@ mod tests {
     #[test]
     fn a_stuck_namespace_waits_for_its_recovery_and_a_minute() {
         let mut quarantine = Quarantine::default();
-        assert_eq!(quarantine.trouble(at(0), netns(1)), None);
-        assert!(quarantine.begin(at(1), netns(1), Trouble::Stuck));
-        assert!(!quarantine.begin(at(2), netns(1), Trouble::Stuck));
-        assert_eq!(quarantine.trouble(at(9999), netns(1)), Some(Trouble::Stuck));
-        assert_eq!(quarantine.trouble(at(9999), netns(2)), None);
+        assert_eq!(quarantine.reason(at(0), netns(1)), None);
+        assert!(quarantine.begin(at(1), netns(1), QuarantineReason::Stuck));
+        assert!(!quarantine.begin(at(2), netns(1), QuarantineReason::Stuck));
+        assert_eq!(
+            quarantine.reason(at(9999), netns(1)),
+            Some(QuarantineReason::Stuck)
+        );
+        assert_eq!(quarantine.reason(at(9999), netns(2)), None);
         quarantine.recovered(at(10_000), netns(1));
-        assert!(quarantine.trouble(at(10_059), netns(1)).is_some());
-        assert!(quarantine.trouble(at(10_060), netns(1)).is_none());
+        assert!(quarantine.reason(at(10_059), netns(1)).is_some());
+        assert!(quarantine.reason(at(10_060), netns(1)).is_none());
         // The second time it takes twice as long.
-        assert!(quarantine.begin(at(11_000), netns(1), Trouble::Stuck));
+        assert!(quarantine.begin(at(11_000), netns(1), QuarantineReason::Stuck));
         quarantine.recovered(at(11_000), netns(1));
-        assert!(quarantine.trouble(at(11_119), netns(1)).is_some());
-        assert!(quarantine.trouble(at(11_120), netns(1)).is_none());
+        assert!(quarantine.reason(at(11_119), netns(1)).is_some());
+        assert!(quarantine.reason(at(11_120), netns(1)).is_none());
     }
 
     #[test]
     fn costly_rules_are_checked_again_after_a_minute() {
         let mut quarantine = Quarantine::default();
-        assert!(quarantine.begin(at(0), netns(1), Trouble::CostlyRules));
-        let costly = Some(Trouble::CostlyRules);
-        assert_eq!(quarantine.trouble(at(59), netns(1)), costly);
-        assert_eq!(quarantine.trouble(at(60), netns(1)), None);
+        assert!(quarantine.begin(at(0), netns(1), QuarantineReason::CostlyRules));
+        let costly = Some(QuarantineReason::CostlyRules);
+        assert_eq!(quarantine.reason(at(59), netns(1)), costly);
+        assert_eq!(quarantine.reason(at(60), netns(1)), None);
         quarantine.recovered(at(60), netns(7));
     }
 
     #[test]
     fn costly_rules_do_not_end_the_quarantine_of_a_stuck_call() {
         let mut quarantine = Quarantine::default();
-        quarantine.begin(at(0), netns(1), Trouble::Stuck);
-        assert!(!quarantine.begin(at(1), netns(1), Trouble::CostlyRules));
-        assert_eq!(quarantine.trouble(at(9999), netns(1)), Some(Trouble::Stuck));
+        quarantine.begin(at(0), netns(1), QuarantineReason::Stuck);
+        assert!(!quarantine.begin(at(1), netns(1), QuarantineReason::CostlyRules));
+        assert_eq!(
+            quarantine.reason(at(9999), netns(1)),
+            Some(QuarantineReason::Stuck)
+        );
         quarantine.recovered(at(10_000), netns(1));
-        assert!(quarantine.trouble(at(10_059), netns(1)).is_some());
-        assert!(quarantine.trouble(at(10_060), netns(1)).is_none());
+        assert!(quarantine.reason(at(10_059), netns(1)).is_some());
+        assert!(quarantine.reason(at(10_060), netns(1)).is_none());
     }
 
     #[test]
     fn another_pod_with_the_same_namespace_id_is_not_in_quarantine() {
         let [first, second] = ["1", "2"].map(|digit| PodUid::parse(&digit.repeat(32)).unwrap());
-        let costly = Some(Trouble::CostlyRules);
+        let costly = Some(QuarantineReason::CostlyRules);
         let mut quarantine = Quarantine::default();
         quarantine.used_by(netns(1), &first);
-        quarantine.begin(at(0), netns(1), Trouble::CostlyRules);
+        quarantine.begin(at(0), netns(1), QuarantineReason::CostlyRules);
         quarantine.used_by(netns(1), &first);
-        assert_eq!(quarantine.trouble(at(1), netns(1)), costly);
+        assert_eq!(quarantine.reason(at(1), netns(1)), costly);
         quarantine.used_by(netns(2), &second);
-        assert_eq!(quarantine.trouble(at(1), netns(1)), costly);
+        assert_eq!(quarantine.reason(at(1), netns(1)), costly);
         quarantine.used_by(netns(1), &second);
-        assert_eq!(quarantine.trouble(at(1), netns(1)), None);
+        assert_eq!(quarantine.reason(at(1), netns(1)), None);
         // The thread of a stuck call keeps the namespace, so it cannot be another one.
-        quarantine.begin(at(2), netns(1), Trouble::Stuck);
+        quarantine.begin(at(2), netns(1), QuarantineReason::Stuck);
         quarantine.used_by(netns(1), &first);
-        assert_eq!(quarantine.trouble(at(3), netns(1)), Some(Trouble::Stuck));
+        assert_eq!(
+            quarantine.reason(at(3), netns(1)),
+            Some(QuarantineReason::Stuck)
+        );
     }
 
     #[test]
@@ -273,29 +282,29 @@ mod tests {
         let pod = |number: u64| PodUid::parse(&format!("{number:032}")).unwrap();
         let mut quarantine = Quarantine::default();
         quarantine.used_by(netns(0), &pod(0));
-        quarantine.begin(at(0), netns(0), Trouble::CostlyRules);
+        quarantine.begin(at(0), netns(0), QuarantineReason::CostlyRules);
         for ino in 1..3000 {
             quarantine.used_by(netns(ino), &pod(ino));
         }
         assert_eq!(quarantine.pods.len(), MAX_ENTRIES);
         quarantine.used_by(netns(0), &pod(3000));
-        assert_eq!(quarantine.trouble(at(1), netns(0)), None);
+        assert_eq!(quarantine.reason(at(1), netns(0)), None);
     }
 
     #[test]
     fn the_end_of_the_worker_counts_as_recovery() {
         let mut quarantine = Quarantine::default();
-        quarantine.begin(at(0), netns(1), Trouble::Stuck);
+        quarantine.begin(at(0), netns(1), QuarantineReason::Stuck);
         quarantine.worker_ended(at(5));
-        assert!(quarantine.trouble(at(64), netns(1)).is_some());
-        assert!(quarantine.trouble(at(65), netns(1)).is_none());
+        assert!(quarantine.reason(at(64), netns(1)).is_some());
+        assert!(quarantine.reason(at(65), netns(1)).is_none());
     }
 
     #[test]
     fn the_number_of_entries_is_bounded() {
         let mut quarantine = Quarantine::default();
         for ino in 0..3000 {
-            quarantine.begin(at(ino), netns(ino), Trouble::CostlyRules);
+            quarantine.begin(at(ino), netns(ino), QuarantineReason::CostlyRules);
         }
         assert_eq!(quarantine.entries.len(), MAX_ENTRIES);
         let pod = PodUid::parse(&"1".repeat(32)).unwrap();
@@ -303,7 +312,7 @@ mod tests {
             quarantine.used_by(netns(ino), &pod);
         }
         assert_eq!(quarantine.pods.len(), MAX_ENTRIES);
-        assert!(quarantine.trouble(at(3000), netns(2999)).is_some());
+        assert!(quarantine.reason(at(3000), netns(2999)).is_some());
         let time = time(u32::MAX);
         assert_eq!(time, LONGEST);
     }

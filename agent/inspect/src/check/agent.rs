@@ -55,8 +55,8 @@ questions! {
             "nothing failed since the agent started",
             "each failure left a pod as it would be without usher";
     }
-    Remains {
-        TABLES = "remains-tables",
+    Leftovers {
+        TABLES = "leftover-tables",
             "every table in a pod belongs to an agent",
             "the pod's connections wait until the kernel's own deadline; after that the table does nothing";
     }
@@ -139,7 +139,7 @@ fn ready(waits: &[String]) -> Check {
         return READY.ok("yes");
     }
     let fix = format!(
-        "the kubelet's pods: see kubelet-pods; the Node's annotations: agent-api-server; the CNI plugin: network-entry; {}",
+        "the kubelet's pods: see kubelet-pods; the Node's annotations: agent-api-server; the CNI plugin: cni-entry; {}",
         command::logs("")
     );
     READY.failed(waits.join("; "), fix)

@@ -13,17 +13,17 @@ use usher_core::{
 use super::{Check, Question, command};
 
 questions! {
-    Network {
-        DIRECTORY = "network-directory",
+    Cni {
+        DIRECTORY = "cni-conf-dir",
             "the network configurations can be read and written",
             "the CNI plugin cannot be installed, so usher holds a pod from its first process on, and not before";
-        PROGRAMS = "network-programs",
+        PROGRAMS = "cni-bin-dir",
             "the directory of CNI plugins can be written",
             "the CNI plugin cannot be installed, so usher holds a pod from its first process on, and not before";
-        FIRST = "network-first-file",
+        FIRST = "cni-first-file",
             "the first network configuration is valid",
             "runtimes use the first file by name; an invalid one leaves the node without network";
-        ENTRY = "network-entry",
+        ENTRY = "cni-entry",
             "usher's plugin is the last one in it",
             "connections in the first milliseconds of a pod are not held";
     }

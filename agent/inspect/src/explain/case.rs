@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use usher_core::{
     decision::timeline::{Detail, Entry},
-    hold::Opened,
+    hold::Released,
     node::socket,
     plan::{Plan, Sidecar, version_query::VersionQueries},
     pod::{
@@ -160,7 +160,7 @@ impl<'pod> Case<'pod> {
     pub(super) fn released_at_deadline(&self) -> bool {
         let last = self.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));
         last.is_some_and(|entry| {
-            let deadline = Some(Opened::Deadline);
+            let deadline = Some(Released::Deadline);
             matches!(entry.detail, Detail::HoldReleased { cause, .. } if cause == deadline)
         })
     }

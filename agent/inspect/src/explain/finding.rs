@@ -88,7 +88,7 @@ pub enum Id {
     ShellIsPid1,
     QuitEndpointOff,
     /// A sidecar's exit code fails the pod.
-    ExitCodeSpoils,
+    NonzeroExitCode,
     MetadataWait,
     NativePossible,
     DeadlineNear,
@@ -102,7 +102,7 @@ pub enum Id {
     /// An app ended, and another container that no recipe recognizes keeps the pod running.
     UnknownHelper,
     /// A container and a sidecar wait for each other to end.
-    MutualWait,
+    ShutdownDeadlock,
     /// The certificate of a proxy has expired, or its renewal is overdue.
     CertificateExpires,
     /// usher has suspended work in the pod's network namespace.
@@ -241,9 +241,9 @@ fn fold(case: &Case<'_>, findings: &mut Vec<Finding>) {
         (Id::HoldLost, Id::StartedBeforeProxy),
         (Id::QuitEndpointOff, Id::SidecarStays),
         (Id::ShellIsPid1, Id::SidecarStays),
-        (Id::ExitCodeSpoils, Id::SidecarStays),
-        (Id::ExitCodeSpoils, Id::QuitEndpointOff),
-        (Id::ExitCodeSpoils, Id::SidecarEnded),
+        (Id::NonzeroExitCode, Id::SidecarStays),
+        (Id::NonzeroExitCode, Id::QuitEndpointOff),
+        (Id::NonzeroExitCode, Id::SidecarEnded),
         (Id::SidecarNotRunning, Id::StartedBeforeProxy),
         (Id::SidecarEnded, Id::StartedBeforeProxy),
     ] {

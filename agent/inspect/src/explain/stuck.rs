@@ -47,7 +47,7 @@ pub(super) fn stuck(case: &Case<'_>, findings: &[Finding]) -> Option<Stuck> {
 impl Id {
     /// Whether a container that no recipe recognizes keeps the pod.
     const fn is_about_a_helper(self) -> bool {
-        matches!(self, Self::UnknownHelper | Self::MutualWait)
+        matches!(self, Self::UnknownHelper | Self::ShutdownDeadlock)
     }
 
     /// Whether the finding can explain why a pod does not end.
@@ -58,7 +58,7 @@ impl Id {
                 Self::SidecarStays
                     | Self::QuitEndpointOff
                     | Self::ShellIsPid1
-                    | Self::ExitCodeSpoils
+                    | Self::NonzeroExitCode
             )
     }
 }

@@ -14,15 +14,15 @@ use usher_core::{
     admin::{LONGEST_BUSY, RequestOptions},
     base::id::PodUid,
     decision::{Requester, Verb},
-    engine::request::Order,
+    engine::request::OperatorRequest,
     settings::mode::Mode,
 };
 
 use super::{Admin, Peer, bad_request, document, exchange, observe::REPLY_TIMEOUT};
-use crate::event_loop::{Input, OperatorRequest};
+use crate::event_loop::{AdminRequest, Input};
 
 /// Timeout of the event loop's reply to an operator's request, which may wait for the pod.
-const ORDER_TIMEOUT: Duration = LONGEST_BUSY.saturating_add(Duration::from_secs(1));
+const REQUEST_TIMEOUT: Duration = LONGEST_BUSY.saturating_add(Duration::from_secs(1));
 
 pub(super) fn routes() -> Router<Admin> {
     let quit = |options: &RequestOptions| Verb::Quit {
@@ -47,12 +47,12 @@ fn operation(verb: fn(&RequestOptions) -> Verb) -> MethodRouter<Admin> {
                     admin: State<Admin>,
                     uid: Path<String>,
                     Json(options): Json<RequestOptions>| {
-            order(peer, &admin, &uid, options.dry_run, verb(&options)).await
+            operator_request(peer, &admin, &uid, options.dry_run, verb(&options)).await
         },
     )
 }
 
-async fn order(
+async fn operator_request(
     ConnectInfo(peer): ConnectInfo<Peer>,
     admin: &Admin,
     uid: &str,
@@ -67,16 +67,16 @@ async fn order(
         uid: user,
         pid: peer.pid.unwrap_or_default(),
     };
-    let ordered = request(admin, uid, ORDER_TIMEOUT, |pod, reply| {
-        let order = Order {
+    let replied = request(admin, uid, REQUEST_TIMEOUT, |pod, reply| {
+        let request = OperatorRequest {
             pod,
             verb,
             requester,
             dry_run,
         };
-        OperatorRequest::Order(order, reply)
+        AdminRequest::Operator(request, reply)
     });
-    Ok(document("Order", ordered.await?))
+    Ok(document("OperatorReply", replied.await?))
 }
 
 async fn plan(State(admin): State<Admin>, Path(uid): Path<String>) -> Result<Response, Response> {
@@ -93,7 +93,7 @@ async fn plan_in(
 
 async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Result<Response, Response> {
     let forecast = request(admin, uid, REPLY_TIMEOUT, |pod, reply| {
-        OperatorRequest::Forecast(pod, mode, reply)
+        AdminRequest::Forecast(pod, mode, reply)
     });
     let Some(plan) = forecast.await? else {
         let text = "the kubelet has not listed this pod, so it has no plan\n";
@@ -103,7 +103,7 @@ async fn forecast(admin: &Admin, uid: &str, mode: Option<Mode>) -> Result<Respon
 }
 
 async fn table(State(admin): State<Admin>, Path(uid): Path<String>) -> Result<Response, Response> {
-    let table = request(&admin, &uid, REPLY_TIMEOUT, OperatorRequest::Table);
+    let table = request(&admin, &uid, REPLY_TIMEOUT, AdminRequest::Table);
     Ok(document("Table", table.await?))
 }
 
@@ -112,7 +112,7 @@ async fn request<T>(
     admin: &Admin,
     uid: &str,
     timeout: Duration,
-    request: impl FnOnce(PodUid, oneshot::Sender<T>) -> OperatorRequest,
+    request: impl FnOnce(PodUid, oneshot::Sender<T>) -> AdminRequest,
 ) -> Result<T, Response> {
     let uid = PodUid::parse(uid).map_err(bad_request)?;
     let input = |reply| Input::Operator(request(uid, reply));

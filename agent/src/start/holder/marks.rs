@@ -9,7 +9,7 @@ use std::{
 use usher_client::error_chain::chain;
 use usher_core::{
     base::id::{ContainerId, Pid},
-    start::{News, Released},
+    start::{News, Release},
 };
 use usher_sys::oci::{
     bundle,
@@ -103,10 +103,10 @@ impl Loop {
     /// If the reply fails. This process then exits, and the kernel releases the start.
     pub(super) fn release(
         &mut self,
-        released: Released<Waiting>,
+        released: Release<Waiting>,
         at_limit: bool,
     ) -> Result<(), fanotify::Error> {
-        let Released { container, held } = released;
+        let Release { container, held } = released;
         let held = held.map(|(exec, held)| (self.group.allow(exec), held));
         let (replied, held) = held.unzip();
         self.send(News::Released {

@@ -14,7 +14,7 @@ use usher_client::error_chain::chain;
 use usher_core::{
     base::{id::ContainerId, time::Timestamp},
     linger::stopped_container,
-    start::{Holder, News, Released, Verdict},
+    start::{Holder, News, Release, Verdict},
 };
 use usher_sys::oci::{
     fanotify::{self, Group, Mark, Waiting},
@@ -27,14 +27,14 @@ use super::Loop;
 pub(super) struct Stops {
     /// None until the first container is armed.
     group: Option<Group>,
-    gate: Holder<Waiting>,
+    waiting: Holder<Waiting>,
     /// The directories with a mark.
     marked: BTreeMap<ContainerId, OwnedFd>,
 }
 
 impl Stops {
     pub(super) fn is_empty(&self) -> bool {
-        self.gate.is_empty()
+        self.waiting.is_empty()
     }
 
     pub(super) fn group(&self) -> Option<BorrowedFd<'_>> {
@@ -42,12 +42,12 @@ impl Stops {
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.gate.next_due()
+        self.waiting.next_due()
     }
 
     /// Releases all stop signals. Returns the number of those that waited.
     pub(super) fn end(&mut self, now: Timestamp) -> usize {
-        let released = self.gate.end(now);
+        let released = self.waiting.end(now);
         released.iter().filter(|one| one.held.is_some()).count()
     }
 
@@ -64,7 +64,7 @@ impl Stops {
         let group = self.group.insert(group);
         let marked = group.mark(Mark::Directory, directory.as_fd());
         if marked.is_ok() {
-            self.gate.mark(container.clone(), limit);
+            self.waiting.mark(container.clone(), limit);
             self.marked.insert(container.clone(), directory);
         }
         marked
@@ -81,14 +81,14 @@ impl Stops {
 
     /// Replies to each open in the queue, or holds it. Returns the containers whose stop signal is now held.
     fn reply(&mut self, now: Timestamp) -> Result<Vec<ContainerId>, fanotify::Error> {
-        let Self { group, gate, .. } = self;
+        let Self { group, waiting, .. } = self;
         let Some(group) = group else {
             return Ok(Vec::new());
         };
         let (held, replied) = super::reply(group, |open| {
             let command_line = runtime_state::command_line(open.pid);
             match stopped_container(&command_line) {
-                Some(container) => gate.hold(now, container, open),
+                Some(container) => waiting.hold(now, container, open),
                 None => Verdict::Allow(open),
             }
         });
@@ -112,9 +112,9 @@ impl Loop {
         let Some(directory) = descriptors.into_iter().next() else {
             return self.send(News::stop_unable(container, "the order has no descriptor"));
         };
-        if self.stops.gate.is_held(&container) {
+        if self.stops.waiting.is_held(&container) {
             // Updates the limit: the deletion's grace period differs from that of the pod's spec.
-            self.stops.gate.mark(container.clone(), limit);
+            self.stops.waiting.mark(container.clone(), limit);
             return self.send(News::StopArmed { container });
         }
         match self.stops.arm(&container, limit, directory) {
@@ -139,21 +139,21 @@ impl Loop {
         now: Timestamp,
         container: &ContainerId,
     ) -> anyhow::Result<()> {
-        match self.stops.gate.release(now, container) {
+        match self.stops.waiting.release(now, container) {
             Some(released) => self.stop_released(released, false),
             None => Ok(()),
         }
     }
 
     pub(super) fn release_overdue_stops(&mut self, now: Timestamp) -> anyhow::Result<()> {
-        let overdue = self.stops.gate.overdue(now);
+        let overdue = self.stops.waiting.overdue(now);
         overdue
             .into_iter()
             .try_for_each(|released| self.stop_released(released, true))
     }
 
-    fn stop_released(&mut self, released: Released<Waiting>, at_limit: bool) -> anyhow::Result<()> {
-        let Released { container, held } = released;
+    fn stop_released(&mut self, released: Release<Waiting>, at_limit: bool) -> anyhow::Result<()> {
+        let Release { container, held } = released;
         // Before the reply, so that the command does not open a marked directory again.
         self.stops.unmark(&container);
         let replied = match (held, &self.stops.group) {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use usher_core::{
     Event,
     base::id::NetnsId,
-    worker::{Trouble, message::Reply},
+    worker::{QuarantineReason, message::Reply},
 };
 
 use super::{News, Worker};
@@ -58,12 +58,12 @@ impl Worker {
                 }
             }
             Reply::Done { id } => drop(self.jobs.done(id, Instant::now())),
-            Reply::Opened { sandbox, result } => {
+            Reply::Released { sandbox, result } => {
                 self.jobs.released(&sandbox, Instant::now());
-                self.report(Event::Opened { sandbox, result });
+                self.report(Event::Released { sandbox, result });
             }
             Reply::Late { netns, is_change } => self.late(netns, is_change),
-            Reply::Troubled { netns, trouble } => self.troubled(netns, trouble),
+            Reply::Quarantined { netns, reason } => self.quarantined(netns, reason),
             Reply::Recovered { netns } => self.quarantine.recovered(self.now(), netns),
         }
     }
@@ -90,13 +90,13 @@ impl Worker {
         )
     }
 
-    fn troubled(&mut self, netns: NetnsId, trouble: Trouble) {
-        let is_new = self.quarantine.begin(self.now(), netns, trouble);
+    fn quarantined(&mut self, netns: NetnsId, reason: QuarantineReason) {
+        let is_new = self.quarantine.begin(self.now(), netns, reason);
         if let Some(subject) = self.subjects.get(&netns).filter(|_| is_new) {
             let subject = subject.clone();
-            self.report(Event::Quarantined { subject, trouble });
+            self.report(Event::Quarantined { subject, reason });
         }
-        let why = trouble.to_string();
+        let why = reason.to_string();
         self.fail_all(|pending| pending.netns == netns, &why);
     }
 }

@@ -79,7 +79,7 @@ fn check_does_not_wait_for_a_worker() {
 #[test]
 fn release_of_ports_waits_for_a_worker() {
     let mut worker = Worker::absent();
-    let job = Job::OpenSome {
+    let job = Job::ReleasePorts {
         sandbox: sandbox(),
         ports: vec![15001],
     };
@@ -159,8 +159,8 @@ fn probe_of_a_pod_in_quarantine_fails() {
     let mut worker = Worker::absent();
     let now = worker.now();
     let netns = own_netns().id();
-    let trouble = Trouble::CostlyRules;
-    worker.quarantine.begin(now, netns, trouble);
+    let reason = QuarantineReason::CostlyRules;
+    worker.quarantine.begin(now, netns, reason);
     let (purpose, job) = probe(15001);
     send(&mut worker, purpose, job);
     let news = worker.news.front();
@@ -269,8 +269,8 @@ fn one_pod_leaves_room_for_the_jobs_of_others() {
     worker.send(netns, Purpose::Arm(sandbox()), arm(1), Vec::new());
     assert!(is_failed_arm(worker.news.front()), "{:?}", worker.news);
     worker.send(other, Purpose::Arm(sandbox()), arm(1), Vec::new());
-    let release = Job::OpenAll { sandbox: sandbox() };
-    worker.send(netns, Purpose::OpenAll(sandbox()), release, Vec::new());
+    let release = Job::ReleaseAll { sandbox: sandbox() };
+    worker.send(netns, Purpose::ReleaseAll(sandbox()), release, Vec::new());
     assert_eq!(worker.jobs.len(false), 2);
 }
 

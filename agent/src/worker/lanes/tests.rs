@@ -57,9 +57,9 @@ async fn a_stuck_call_is_reported_and_delays_its_namespace_only() {
             lanes.run(&lane, Kind::Change, LIMIT, calls).await
         })
     };
-    let troubled = Reply::Troubled {
+    let troubled = Reply::Quarantined {
         netns: netns(1),
-        trouble: Trouble::Stuck,
+        reason: QuarantineReason::Stuck,
     };
     assert_eq!(after_late_changes(&mut replies).await, troubled);
     // The stuck call spins until the release below.
@@ -141,9 +141,9 @@ async fn a_late_change_returns_and_is_stuck_once_it_computes() {
     assert_eq!(replies.recv().await.unwrap(), late);
     assert_eq!(replies.recv().await.unwrap(), late);
     resume.send(()).unwrap();
-    let stuck = Reply::Troubled {
+    let stuck = Reply::Quarantined {
         netns: netns(1),
-        trouble: Trouble::Stuck,
+        reason: QuarantineReason::Stuck,
     };
     assert_eq!(after_late_changes(&mut replies).await, stuck);
     release.send(()).unwrap();

@@ -139,10 +139,10 @@ async fn port_that_is_released_twice_has_not_timed_out() {
     drop(holder);
     let (copies, lane) = (NodeCopies::default(), sandboxes().0.lanes.lane(netns.id()));
     let copies = copies.of(&id());
-    let adopted = Gate::adopt(&netns, Instant::now(), copies, lane, false).unwrap();
-    let (mut gate, _remains) = adopted.unwrap();
+    let adopted = HoldTable::adopt(&netns, Instant::now(), copies, lane, false).unwrap();
+    let (mut table, _remains) = adopted.unwrap();
     for _ in 0..2 {
-        gate.open_some(&netns, &[15001]).unwrap();
-        assert!(!gate.timed_out);
+        table.release_ports(&netns, &[15001]).unwrap();
+        assert!(!table.timed_out);
     }
 }

@@ -57,7 +57,7 @@ impl Injector {
     }
 
     /// Sends a packet, IP header first, to its destination. Returns whether it was sent: a rule may drop it (`EPERM`),
-    /// as the gate does for a held port.
+    /// as usher's table does for a held port.
     ///
     /// # Errors
     /// [`Error::NoIpv6`] or [`Error::Send`], also if the socket's buffer is full: the call never waits.

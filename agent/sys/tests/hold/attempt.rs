@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Attempt(TcpStream);
 
 impl Attempt {
-    /// Sends the SYN, which has reached the gate when this returns.
+    /// Sends the SYN, which has reached the table when this returns.
     pub(crate) fn start(host: &str, port: u16) -> Self {
         let there: SocketAddr = format!("{host}:{port}").parse().unwrap();
         let family = match there {

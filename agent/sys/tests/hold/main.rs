@@ -5,7 +5,7 @@
 
 mod attempt;
 mod cost;
-mod gate;
+mod held;
 mod log;
 mod queue;
 mod redirect;

@@ -1,4 +1,4 @@
-//! The gate in combination with a mesh's redirection of connections, for each program that meshes use.
+//! The table in combination with a mesh's redirection of connections, for each program that meshes use.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -11,7 +11,7 @@ use usher_sys::net::nft::delete_table;
 
 use crate::{
     attempt::Attempt,
-    gate::{LONG, count_held, hold},
+    held::{LONG, count_held, hold},
     scratch::{ADDRESS, ELSEWHERE, ELSEWHERE_V6, inside, lead_nowhere, nft, run, skipped},
 };
 

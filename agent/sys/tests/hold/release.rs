@@ -1,5 +1,5 @@
-//! Held connections that their copies release. In these tests the app's own packets, including retransmissions, do not
-//! pass the gate.
+//! Held connections that their copies release. In these tests the app's own packets, including retransmissions, are
+//! dropped.
 
 use std::{io, net::SocketAddr, time::Instant};
 
@@ -26,7 +26,7 @@ use usher_sys::net::{
 };
 
 use crate::{
-    gate::{LONG, hold},
+    held::{LONG, hold},
     scratch::{ELSEWHERE, ELSEWHERE_V6, inside, lead_nowhere, nft, soon},
 };
 
@@ -101,7 +101,7 @@ impl Pod {
         self.waits(held) && self.inject(held)
     }
 
-    /// Whether the packet passed the gate.
+    /// Whether the table let the packet pass.
     fn inject(&self, held: &Held) -> bool {
         let age = Timestamp::new(self.clock.elapsed()).since(held.arrived);
         let packet = held.syn.prepared_for_injection(age);

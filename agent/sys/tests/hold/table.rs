@@ -12,7 +12,7 @@ use usher_sys::net::{
 };
 
 use crate::{
-    gate::count_held,
+    held::count_held,
     scratch::{inside, nft, skipped},
 };
 
@@ -256,7 +256,7 @@ fn table_of_another_program_is_read_and_replaced() {
             meta l4proto . th dport @held log prefix \"x\" level warn
             ct state new,established meta mark set 0x1 jump other
         }
-        chain gate { type filter hook input priority 5; policy drop
+        chain hold { type filter hook input priority 5; policy drop
             jump plain
         }
         chain copy { type nat hook output priority -100

@@ -67,19 +67,19 @@ fn each_network_problem_is_reported() {
     assert_eq!(code, Some(0), "{checks:#}");
     expect(
         &checks,
-        "network-entry",
+        "cni-entry",
         "warning",
         "kubectl delete pod -n usher POD",
     );
     fs::remove_file(host.plugins.join("bridge")).unwrap();
     let (code, checks) = host.check(&node, &["--pre"]);
     assert_eq!(code, Some(1), "{checks:#}");
-    expect(&checks, "network-programs", "failed", "cni.binDir");
+    expect(&checks, "cni-bin-dir", "failed", "cni.binDir");
     host.write("05-broken.conflist", "{");
     let (_, checks) = host.check(&node, &["--pre"]);
     expect(
         &checks,
-        "network-first-file",
+        "cni-first-file",
         "failed",
         "net.d/05-broken.conflist on the node",
     );
@@ -87,12 +87,12 @@ fn each_network_problem_is_reported() {
         fs::remove_file(host.networks.join(name)).unwrap();
     }
     let (_, checks) = host.check(&node, &["--pre"]);
-    expect(&checks, "network-first-file", "failed", "cni.confDir");
+    expect(&checks, "cni-first-file", "failed", "cni.confDir");
     fs::remove_dir(&host.networks).unwrap();
     fs::remove_dir(&host.plugins).unwrap();
     let (_, checks) = host.check(&node, &["--pre"]);
-    expect(&checks, "network-directory", "failed", "cni.confDir");
-    expect(&checks, "network-programs", "failed", "cni.binDir");
+    expect(&checks, "cni-conf-dir", "failed", "cni.confDir");
+    expect(&checks, "cni-bin-dir", "failed", "cni.binDir");
 }
 
 #[test]

@@ -67,7 +67,11 @@ fn successful_pod_is_not_failed() {
         .unwrap();
     let gave_up = is_given_up(&lab, &namespace);
     let reason = gave_up.text("reason");
-    for part in ["exit code 143", "--exit-zero-on-sigterm", "usher.dev/spoil"] {
+    for part in [
+        "exit code 143",
+        "--exit-zero-on-sigterm",
+        "usher.dev/allow-pod-failure",
+    ] {
         assert!(reason.contains(part), "{reason}");
     }
 }
@@ -77,9 +81,10 @@ fn annotation_permits_to_fail_a_successful_pod() {
     let Some(lab) = lab::shared() else {
         return;
     };
-    let namespace = lab.namespace("sql-spoil");
+    let namespace = lab.namespace("sql-failure");
     let mut job = plain_job(&namespace, "Never", "0");
-    job["spec"]["template"]["metadata"]["annotations"]["usher.dev/spoil"] = json!("true");
+    job["spec"]["template"]["metadata"]["annotations"]["usher.dev/allow-pod-failure"] =
+        json!("true");
     lab.cluster.apply(&job).unwrap();
     let pod = job_becomes(&lab, &namespace, "Failed");
     assert_eq!(pod["status"]["phase"], "Failed");

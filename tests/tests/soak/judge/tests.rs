@@ -83,13 +83,10 @@ fn fates() {
         (plan(OnFailure, 1, &[Sidecar::Istio]), Fate::Untouched),
         (plan(Always, 0, &[Sidecar::Istio]), Fate::Untouched),
         (plan(Never, 0, &[Sidecar::IstioDeaf]), Fate::Stays),
+        (plan(Never, 0, &[Sidecar::CloudSqlFailing]), Fate::Untouched),
+        (plan(Never, 1, &[Sidecar::CloudSqlFailing]), Fate::Leaves),
         (
-            plan(Never, 0, &[Sidecar::CloudSqlSpoiling]),
-            Fate::Untouched,
-        ),
-        (plan(Never, 1, &[Sidecar::CloudSqlSpoiling]), Fate::Leaves),
-        (
-            plan(OnFailure, 0, &[Sidecar::CloudSqlSpoiling]),
+            plan(OnFailure, 0, &[Sidecar::CloudSqlFailing]),
             Fate::Untouched,
         ),
         (twisted(Variation::OptedOut), Fate::Untouched),

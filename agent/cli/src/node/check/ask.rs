@@ -11,7 +11,7 @@ use usher_client::{
 use usher_core::{
     admin::{ContainerState, Status},
     base::id::{NetnsId, Pid},
-    cleanup::Thing,
+    cleanup::Item,
     pod::{list::Selection, spec::Pod},
     settings::config::Config,
 };
@@ -166,10 +166,10 @@ async fn tables(source: &DataSource, has_agent: bool) -> Result<Vec<String>, Str
     };
     let mut left = Vec::new();
     for found in cleanup::tables::look(&source.node.proc) {
-        match &found.thing {
-            Thing::Table { netns, .. } if known.contains(&(netns.dev, netns.ino)) => {}
-            Thing::Table { .. } => left.push(found.thing.to_string()),
-            Thing::Unseen(what) => return Err(format!("{what} cannot be looked at")),
+        match &found.item {
+            Item::Table { netns, .. } if known.contains(&(netns.dev, netns.ino)) => {}
+            Item::Table { .. } => left.push(found.item.to_string()),
+            Item::Unreadable(what) => return Err(format!("{what} cannot be looked at")),
             _ => {}
         }
     }

@@ -153,7 +153,7 @@ fn hold(hold: &Hold, table: &mut Table) {
         };
         let text = format!(
             "  :{} is held for {}{dns} until {}",
-            held_port.port, held_port.sidecar, held_port.opens
+            held_port.port, held_port.sidecar, held_port.released_when
         );
         table.note(text);
     }
@@ -170,7 +170,7 @@ fn hold(hold: &Hold, table: &mut Table) {
         );
         table.note(text);
     }
-    for (kind, ids) in [("UID", &hold.passing_uids), ("GID", &hold.passing_gids)] {
+    for (kind, ids) in [("UID", &hold.exempt_uids), ("GID", &hold.exempt_gids)] {
         if !ids.is_empty() {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let text = format!("  connections of {kind} {} are not held", ids.join(", "));

@@ -34,10 +34,10 @@ fn messages_on_the_wire() {
     let wire = "{\"version\":1,\"outcome\":\"held\",\"reason\":\"istio\"}";
     assert_eq!(reply.encode().unwrap(), wire.as_bytes());
     assert_eq!(Reply::decode(wire.as_bytes()).unwrap(), reply);
-    let newer = "{\"version\":1,\"outcome\":\"open\",\"since\":{}}";
+    let newer = "{\"version\":1,\"outcome\":\"not-held\",\"since\":{}}";
     assert_eq!(
         Reply::decode(newer.as_bytes()).unwrap().outcome,
-        Outcome::Open
+        Outcome::NotHeld
     );
 }
 

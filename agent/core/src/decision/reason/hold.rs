@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::start;
 use crate::{
     base::duration::{elapsed, setting},
-    hold::{MAX_HELD_PORTS, Opened, Tally},
+    hold::{MAX_HELD_PORTS, Released, Tally},
     start::Start,
 };
 
@@ -64,7 +64,7 @@ pub(super) fn adopted(out: &mut fmt::Formatter<'_>, ports: &[u16]) -> fmt::Resul
 
 pub(super) fn released(
     out: &mut fmt::Formatter<'_>,
-    why: Opened,
+    why: Released,
     held: Duration,
     adopted: bool,
     tally: Tally,
@@ -89,7 +89,7 @@ pub(super) fn released(
 
 pub(super) fn would_hold(
     out: &mut fmt::Formatter<'_>,
-    why: Opened,
+    why: Released,
     held: Duration,
     tally: Tally,
     starts: &[(String, Duration)],
@@ -98,8 +98,8 @@ pub(super) fn would_hold(
         out,
         "observe mode: nothing is held; {} {} after the pod could be held, and until then ",
         match why {
-            Opened::Ready => "the sidecar was ready",
-            Opened::ProbeFailed => {
+            Released::Ready => "the sidecar was ready",
+            Released::ProbeFailed => {
                 "the sidecar listened, but its readiness probe had not succeeded within 2 s,"
             }
             _ => "a hold would have ended",
@@ -132,18 +132,18 @@ mod tests {
     #[test]
     fn the_sidecar_was_ready_only_where_a_probe_succeeded() {
         let cases = [
-            (Opened::Ready, "the sidecar was ready 300 ms after"),
+            (Released::Ready, "the sidecar was ready 300 ms after"),
             (
-                Opened::ProbeFailed,
+                Released::ProbeFailed,
                 "the sidecar listened, but its readiness probe had not succeeded within 2 s, 300 ms after",
             ),
-            (Opened::Deadline, "a hold would have ended 300 ms after"),
-            (Opened::Ending, "a hold would have ended 300 ms after"),
+            (Released::Deadline, "a hold would have ended 300 ms after"),
+            (Released::Ending, "a hold would have ended 300 ms after"),
         ];
         for (why, expected) in cases {
             let kind = crate::decision::Kind::WouldHold {
                 why,
-                shut: Duration::from_millis(300),
+                held: Duration::from_millis(300),
                 tally: Tally::default(),
                 starts: Vec::new(),
             };

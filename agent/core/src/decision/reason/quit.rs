@@ -14,7 +14,7 @@ impl fmt::Display for GaveUp {
                 "the sidecar restarts each time that it ends; check for a liveness probe, an exit code other than 0, \
                  or restartPolicy Always on it",
             ),
-            Self::WouldSpoil {
+            Self::WouldFailPod {
                 step,
                 code: ExitCode::Unknown,
                 advice,
@@ -23,7 +23,7 @@ impl fmt::Display for GaveUp {
                 "{step} ends the sidecar with an unknown exit code, and another code than 0 would turn a succeeded pod \
                  into a failed one, which a Job retries; {}, or allow it by annotation {}",
                 remedy_of_unknown(advice),
-                annotation::SPOIL
+                annotation::ALLOW_POD_FAILURE
             ),
             Self::WouldRestart {
                 step,
@@ -34,14 +34,14 @@ impl fmt::Display for GaveUp {
                 "{step} ends the sidecar with an unknown exit code, and it would restart after another code than 0; \
                  {}, or allow it by annotation {}",
                 remedy_of_unknown(advice),
-                annotation::SPOIL
+                annotation::ALLOW_POD_FAILURE
             ),
-            Self::WouldSpoil { step, code, advice } => write!(
+            Self::WouldFailPod { step, code, advice } => write!(
                 out,
                 "{step} would end the sidecar with exit code {code} and turn a succeeded pod into a failed one, which \
                  a Job retries; {}, or allow it by annotation {}",
                 remedy(advice),
-                annotation::SPOIL
+                annotation::ALLOW_POD_FAILURE
             ),
             Self::WouldRestart { step, code, advice } => write!(
                 out,
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_harmful_step_is_reported_with_its_remedy() {
         let step = || Step::signal(Signal::Term);
-        let spoil = |advice: &str| GaveUp::WouldSpoil {
+        let would_fail = |advice: &str| GaveUp::WouldFailPod {
             step: step(),
             code: ExitCode::Known(143),
             advice: advice.to_owned(),
@@ -99,17 +99,17 @@ mod tests {
             code: ExitCode::Known(143),
             advice: advice.to_owned(),
         };
-        let spoils = "SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one, which a \
+        let text = "SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one, which a \
                       Job retries; ";
-        let or = ", or allow it by annotation usher.dev/spoil";
+        let or = ", or allow it by annotation usher.dev/allow-pod-failure";
         let restarts =
             "SIGTERM would end the sidecar with exit code 143, after which it restarts; ";
         let default = "let it end with exit code 0";
         for (reason, expected) in [
-            (spoil(""), format!("{spoils}{default}{or}")),
+            (would_fail(""), format!("{text}{default}{or}")),
             (
-                spoil("give it a flag"),
-                format!("{spoils}give it a flag{or}"),
+                would_fail("give it a flag"),
+                format!("{text}give it a flag{or}"),
             ),
             (restart(""), format!("{restarts}{default}")),
             (

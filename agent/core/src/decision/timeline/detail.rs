@@ -7,7 +7,7 @@ use std::{mem, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{decision::Kind, hold::Opened};
+use crate::{decision::Kind, hold::Released};
 
 /// The decision, by its name in log lines and metrics, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -54,7 +54,7 @@ pub enum Detail {
     },
     HoldReleased {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        cause: Option<Opened>,
+        cause: Option<Released>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,10 +167,10 @@ impl From<&Kind> for Detail {
                 deadline_ms: millis(*deadline),
             },
             Kind::HoldReleased {
-                why, shut, tally, ..
+                why, held, tally, ..
             } => Self::HoldReleased {
                 cause: Some(*why),
-                held_ms: millis(*shut),
+                held_ms: millis(*held),
                 connections: u64::try_from(tally.connections).ok(),
             },
             Kind::HoldStaysClosed { deadline } => Self::HoldStaysClosed {
@@ -179,8 +179,8 @@ impl From<&Kind> for Detail {
             Kind::HoldAdopted { ports } => Self::HoldAdopted {
                 ports: ports.clone(),
             },
-            Kind::WouldHold { shut, tally, .. } => Self::WouldHold {
-                held_ms: millis(*shut),
+            Kind::WouldHold { held, tally, .. } => Self::WouldHold {
+                held_ms: millis(*held),
                 connections: u64::try_from(tally.connections).ok(),
             },
             Kind::StartHeld(start) => Self::StartHeld {

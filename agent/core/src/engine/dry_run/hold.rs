@@ -21,7 +21,7 @@ impl Engine {
             port: held_port.port,
             sidecar: held_port.sidecar.clone(),
             dns: held_port.dns,
-            opens: match &held_port.probe {
+            released_when: match &held_port.probe {
                 Probe::Listens { port } => format!("a process listens on :{port}"),
                 Probe::Answers { port, path } => {
                     let answers = format!("GET :{port}{path} is answered with 2xx");
@@ -72,8 +72,8 @@ impl Engine {
             deadline_ms: ms(plan.tuning.hold_deadline),
             on_deadline: plan.tuning.on_deadline.into_str().to_owned(),
             again: plan.tuning.hold_again,
-            passing_uids: ids(|identity| &identity.users),
-            passing_gids: ids(|identity| &identity.groups),
+            exempt_uids: ids(|identity| &identity.users),
+            exempt_gids: ids(|identity| &identity.groups),
             starts: starts.collect(),
         })
     }

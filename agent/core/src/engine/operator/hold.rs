@@ -11,10 +11,10 @@ use crate::{
     decision::{Kind, WaitReason},
     engine::{
         action::Action,
-        request::{Answer, Order, Refused, Taken},
+        request::{Answer, OperatorRequest, Refused, Taken},
     },
     hold::{
-        NotHeld, Opened,
+        NotHeld, Released,
         conditions::Conditions,
         manual,
         ruleset::Wanted,
@@ -42,7 +42,7 @@ enum HoldStatus {
 impl Engine {
     pub(super) fn operator_hold(
         &mut self,
-        order: &Order,
+        request: &OperatorRequest,
         view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
@@ -51,7 +51,7 @@ impl Engine {
         if let Err(refused) = self.may_hold(view) {
             return Answer::Refused(refused);
         }
-        let (uid, tracked) = (&order.pod, self.pod_mut(&order.pod));
+        let (uid, tracked) = (&request.pod, self.pod_mut(&request.pod));
         let mut despite = Vec::new();
         if mode != Mode::Enforce {
             despite.push(format!("the node's mode is {mode}"));
@@ -109,7 +109,7 @@ impl Engine {
             ports,
             ..Taken::default()
         };
-        actions.push(accepted(view, order, &taken));
+        actions.push(accepted(view, request, &taken));
         if let HoldStatus::Idle = status {
             self.open_namespace(uid, actions);
         }
@@ -117,7 +117,7 @@ impl Engine {
         hold.by_operator = true;
         if let Some(sandbox) = &mut hold.sandbox {
             // A table that only counts is removed first.
-            sandbox.release(Opened::NotWanted, true, actions);
+            sandbox.release(Released::NotWanted, true, actions);
         }
         self.review_pod(view.now, uid, actions);
         Answer::Taken(taken)
@@ -142,22 +142,22 @@ impl Engine {
 
     pub(super) fn operator_release(
         &mut self,
-        order: &Order,
+        request: &OperatorRequest,
         view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
-        if let Some(answer) = self.operator_release_stops(order, view, actions) {
+        if let Some(answer) = self.operator_release_stops(request, view, actions) {
             return answer;
         }
         let wanted = self.is_hold_wanted(view);
-        let hold = &self.pod_mut(&order.pod).hold;
+        let hold = &self.pod_mut(&request.pod).hold;
         let starts = match hold.starts.held() {
             0 => None,
             1 => Some("1 held start".to_owned()),
             many => Some(format!("{many} held starts")),
         };
         let by_operator = hold.by_operator;
-        let (ports, message) = match hold_status(self.pod_mut(&order.pod)) {
+        let (ports, message) = match hold_status(self.pod_mut(&request.pod)) {
             HoldStatus::Transition { releasing: false } => return Answer::Refused(Refused::Busy),
             HoldStatus::Transition { releasing: true } => {
                 return Answer::Nothing("its ports are being released already".to_owned());
@@ -188,23 +188,23 @@ impl Engine {
             ports,
             ..Taken::default()
         };
-        actions.push(accepted(view, order, &taken));
-        manual::release(&mut self.pod_mut(&order.pod).hold, actions);
-        self.review_pod(view.now, &order.pod, actions);
+        actions.push(accepted(view, request, &taken));
+        manual::release(&mut self.pod_mut(&request.pod).hold, actions);
+        self.review_pod(view.now, &request.pod, actions);
         Answer::Taken(taken)
     }
 
     pub(super) fn operator_repair(
         &mut self,
-        order: &Order,
+        request: &OperatorRequest,
         view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Answer {
         if view.spec.host_network {
             return Answer::Refused(Refused::NotHeld(NotHeld::HostNetwork));
         }
-        let wanted = self.table(view.now, &order.pod);
-        let tracked = self.pod_mut(&order.pod);
+        let wanted = self.table(view.now, &request.pod);
+        let tracked = self.pod_mut(&request.pod);
         let message = match (hold_status(tracked), &wanted) {
             (HoldStatus::Holding { ports, .. }, Some(_wanted)) => {
                 format!("installs the table again; connections to {} stay held", numbers(&ports))
@@ -227,11 +227,11 @@ impl Engine {
                 .collect(),
             ..Taken::default()
         };
-        actions.push(accepted(view, order, &taken));
+        actions.push(accepted(view, request, &taken));
         let sandbox = tracked.hold.sandbox.as_ref();
         match (sandbox.map(|sandbox| sandbox.id.clone()), wanted) {
             (Some(sandbox), Some(wanted)) => actions.push(Action::Repair { sandbox, wanted }),
-            _ => self.open_namespace(&order.pod, actions),
+            _ => self.open_namespace(&request.pod, actions),
         }
         Answer::Taken(taken)
     }

@@ -8,7 +8,7 @@ use crate::{
     },
     engine::{
         action::Action,
-        request::{Answer, Order, Taken},
+        request::{Answer, OperatorRequest, Taken},
     },
     linger::{
         Released, StopResult, pre_stop::traffic::Sample, review::LingerReview, state::Lingers,
@@ -85,11 +85,11 @@ impl Engine {
     /// Releases the stop signals of a pod; None where none is held.
     pub(in crate::engine) fn operator_release_stops(
         &mut self,
-        order: &Order,
+        request: &OperatorRequest,
         view: &PodView,
         actions: &mut Vec<Action>,
     ) -> Option<Answer> {
-        let lingers = &mut self.pod_mut(&order.pod).linger;
+        let lingers = &mut self.pod_mut(&request.pod).linger;
         if !lingers.release(Released::ByOperator) {
             return None;
         }
@@ -97,8 +97,8 @@ impl Engine {
             message: "its containers receive their stop signals now".to_owned(),
             ..Taken::default()
         };
-        actions.push(crate::engine::operator::accepted(view, order, &taken));
-        self.review_pod(view.now, &order.pod, actions);
+        actions.push(crate::engine::operator::accepted(view, request, &taken));
+        self.review_pod(view.now, &request.pod, actions);
         Some(Answer::Taken(taken))
     }
 

@@ -144,7 +144,7 @@ fn reject_unknown_sandbox(sandbox: SandboxId, actions: &mut Vec<Action>) {
     actions.push(Action::Answer {
         sandbox: sandbox.clone(),
         reply: Reply {
-            outcome: Outcome::Open,
+            outcome: Outcome::NotHeld,
             reason: Some("the kubelet lists no such pod".to_owned()),
         },
     });

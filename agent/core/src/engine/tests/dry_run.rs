@@ -202,7 +202,7 @@ fn each_step_names_its_source() {
     let notes = [
         ("usher.dev/sidecars", "tool"),
         ("usher.dev/drain", "5s"),
-        ("usher.dev/spoil", "true"),
+        ("usher.dev/allow-pod-failure", "true"),
     ];
     let notes = notes.map(|(key, value)| (key.to_owned(), value.to_owned()));
     spec.annotations.extend(notes);
@@ -252,13 +252,13 @@ fn a_dry_run_lists_held_ports_and_starts() {
     let held_port = &before.held_ports[0];
     assert_eq!((held_port.port, held_port.sidecar.as_str()), (15001, PROXY));
     assert_eq!(
-        held_port.opens,
+        held_port.released_when,
         "GET :15021/healthz/ready is answered with 2xx, or 2s after a process listens on :15001"
     );
-    assert_eq!(before.passing_uids, [1337]);
-    stage.shut();
-    let shut = stage.forecast(None).hold;
-    assert_eq!(shut.acts, Acts::Now, "{shut:?}");
+    assert_eq!(before.exempt_uids, [1337]);
+    stage.hold();
+    let forecast = stage.forecast(None).hold;
+    assert_eq!(forecast.acts, Acts::Now, "{forecast:?}");
     let mut spec = istio();
     let start = ("usher.dev/hold".to_owned(), "start".to_owned());
     spec.annotations.extend([start]);
@@ -298,14 +298,14 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
     stage.armed();
     let waits = expected(Acts::Now, &["its connections wait, for at most 30 s yet"]);
     assert_eq!(forecast(&stage, None), waits);
-    stage.order(Verb::Release);
+    stage.request(Verb::Release);
     assert_eq!(forecast(&stage, None), moving);
     let off = held(Mode::Off, istio());
     let is_off = "the mode is off: nothing is decided";
     assert_eq!(forecast(&off, None), expected(no, &[is_off, unbegun]));
     // Observe mode only counts connections.
     let mut stage = held(Mode::Observe, istio());
-    stage.shut();
+    stage.hold();
     assert_eq!(forecast(&stage, None), expected(no, &[observe, unbegun]));
     let would = expected(Acts::Now, &["its sidecars are not ready yet"]);
     assert_eq!(forecast(&stage, Some(Mode::Enforce)), would);
@@ -317,9 +317,9 @@ fn a_dry_run_reports_each_phase_of_a_hold() {
     let (acts, because) = forecast(&stage, None);
     assert_eq!((acts, because.len()), (no, 3), "{because:?}");
     assert!(because[0].contains("usher.dev/hold"), "{because:?}");
-    stage.order(Verb::Hold);
+    stage.request(Verb::Hold);
     assert_eq!(forecast(&stage, None), expected(later, &[unbegun]));
-    // The order does not apply to another mode.
+    // The request does not apply to another mode.
     let (acts, because) = forecast(&stage, Some(Mode::Enforce));
     assert_eq!((acts, because.len()), (no, 2), "{because:?}");
 }

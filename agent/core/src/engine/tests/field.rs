@@ -101,7 +101,7 @@ fn unknown_exit_code_is_not_zero() {
     use RestartPolicy::{Never, OnFailure};
     type Annotations = &'static [(&'static str, &'static str)];
     const NONE: Annotations = &[];
-    const SPOIL: Annotations = &[("usher.dev/spoil", "true")];
+    const ALLOWED: Annotations = &[("usher.dev/allow-pod-failure", "true")];
     const NAMED: Annotations = &[(
         "usher.dev/sidecars",
         "netbird=SIGTERM, envoy=SIGTERM, gateway-sidecar=SIGTERM, traffic-agent=SIGTERM",
@@ -114,10 +114,10 @@ fn unknown_exit_code_is_not_zero() {
         let cases = [
             (Never, NONE, 0, false),
             (Never, NONE, 3, true),
-            (Never, SPOIL, 0, true),
+            (Never, ALLOWED, 0, true),
             (Never, NAMED, 0, true),
             (OnFailure, NONE, 0, false),
-            (OnFailure, SPOIL, 0, true),
+            (OnFailure, ALLOWED, 0, true),
             (OnFailure, NAMED, 0, true),
         ];
         for (policy, annotations, code, is_taken) in cases {

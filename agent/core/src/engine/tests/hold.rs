@@ -8,9 +8,9 @@ mod field;
 mod found;
 mod late;
 mod never_longer;
-mod opening;
 mod property;
 mod recipe;
+mod release;
 mod start;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -52,8 +52,8 @@ pub(super) fn line(action: &Action) -> Option<String> {
             )
         }
         Action::Watch { probes, .. } => format!("watch {probes:?}"),
-        Action::OpenSome { ports, .. } => format!("open {}", numbers(ports)),
-        Action::OpenAll { .. } => "open all".to_owned(),
+        Action::ReleasePorts { ports, .. } => format!("release {}", numbers(ports)),
+        Action::ReleaseAll { .. } => "release all".to_owned(),
         Action::Renew { ports, timeout, .. } => {
             format!("renew {} {timeout:?}", numbers(ports))
         }
@@ -161,7 +161,7 @@ impl Stage {
         self.send(Event::Ready { sandbox, probe });
     }
 
-    pub(super) fn opened(&mut self, connections: usize) {
+    pub(super) fn released(&mut self, connections: usize) {
         self.tallied(Tally {
             connections,
             longest: Duration::from_millis(240),
@@ -169,9 +169,9 @@ impl Stage {
         });
     }
 
-    /// Reports that the held ports are open, with this tally.
+    /// Reports that the held ports are released, with this tally.
     pub(super) fn tallied(&mut self, tally: Tally) {
-        self.send(Event::Opened {
+        self.send(Event::Released {
             sandbox: sandbox(),
             result: Ok(tally),
         });
@@ -181,8 +181,8 @@ impl Stage {
         std::mem::take(&mut self.hold)
     }
 
-    /// Announces the pod and arms its hold.
-    pub(super) fn shut(&mut self) {
+    /// Announces the pod and holds its ports.
+    pub(super) fn hold(&mut self) {
         self.announce();
         self.armed();
         self.take_hold();

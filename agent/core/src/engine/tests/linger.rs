@@ -16,7 +16,7 @@ use crate::{
     Event,
     base::id::ContainerId,
     decision::Verb,
-    engine::request::{Answer, Order},
+    engine::request::{Answer, OperatorRequest},
     linger::StopResult,
     pod::{container_change::ContainerChange, restart_policy::RestartPolicy, spec::Pod},
     quit::outcome::Outcome,
@@ -76,7 +76,7 @@ impl Stage {
         self.stop_reported(StopResult::Held { at });
     }
 
-    fn released(&mut self, at_limit: bool) -> String {
+    fn stop_released(&mut self, at_limit: bool) -> String {
         self.released_after(seconds(4), at_limit)
     }
 
@@ -102,7 +102,7 @@ impl Stage {
         let mut stage = armed(spec);
         stage.delete(30, 0);
         stage.held_at(NOON);
-        assert!(stage.asked);
+        assert!(stage.lists_pods);
         stage.list();
         assert_eq!(stage.take(), [HELD, DRAIN]);
         stage
@@ -118,7 +118,7 @@ fn released_when_the_last_app_has_ended() {
     assert_eq!(stage.take(), [""; 0]);
     stage.exit("b", 0);
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(
         line.ends_with("no app of the pod runs; its stop signal was held for 4000 ms"),
         "{line}"
@@ -168,10 +168,10 @@ fn restart_of_the_sidecar_is_not_delayed_and_the_next_signal_waits() {
     // A list that was requested before the signal proves nothing.
     stage.held_at(NOON);
     assert_eq!(stage.take(), [HELD]);
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.list();
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(line.contains("the pod is not being deleted"), "{line}");
     assert_eq!(stage.take(), [RELEASED, ARMED]);
     stage.exit("i", 0);
@@ -183,13 +183,13 @@ fn restart_of_the_sidecar_is_not_delayed_and_the_next_signal_waits() {
 fn older_list_proves_nothing() {
     let mut stage = armed(requested());
     stage.pass(seconds(1000));
-    assert!(!stage.asked);
+    assert!(!stage.lists_pods);
     // Another event of the pod has requested a list, and the signal comes before the reply.
     stage.send(Event::Modes(crate::settings::mode::Modes {
         linger: Mode::Enforce,
         ..Default::default()
     }));
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.now = stage.now + Duration::from_millis(5);
     stage.held_at(NOON);
     stage.take();
@@ -205,7 +205,7 @@ fn sidecar_that_ends_by_itself_is_released() {
     let mut stage = Stage::lingering(requested());
     stage.exit("i", 0);
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(line.contains("the sidecar ended by itself"), "{line}");
 }
 
@@ -215,7 +215,7 @@ fn annotation_that_is_removed_releases_it() {
     stage.spec.annotations.clear();
     stage.list();
     assert_eq!(stage.take(), ["stops []"]);
-    assert!(stage.released(false).contains("changed"));
+    assert!(stage.stop_released(false).contains("changed"));
 }
 
 #[test]
@@ -247,20 +247,20 @@ fn unknown_layout_of_the_runtime_is_reported_once() {
 #[test]
 fn operator_releases_it() {
     let mut stage = Stage::lingering(requested());
-    let order = |dry_run| {
-        Event::Ordered(Order {
+    let request = |dry_run| {
+        Event::Operator(OperatorRequest {
             pod: uid(),
             verb: Verb::Release,
             requester: crate::decision::Requester { uid: 0, pid: 1 },
             dry_run,
         })
     };
-    stage.send(order(true));
+    stage.send(request(true));
     assert_eq!(stage.take(), [""; 0]);
-    stage.send(order(false));
+    stage.send(request(false));
     assert!(stage.take().contains(&"stops []".to_owned()));
     assert!(matches!(stage.answers.last(), Some(Answer::Taken(_))));
-    assert!(stage.released(false).contains("operator"));
+    assert!(stage.stop_released(false).contains("operator"));
 }
 
 #[test]

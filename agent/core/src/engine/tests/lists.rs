@@ -80,7 +80,7 @@ fn unavailable_kubelet_does_not_affect_exits_reported_by_the_kernel() {
     stage.run_all();
     for _ in 0..20 {
         stage.send(Event::Timer);
-        stage.asked = false;
+        stage.lists_pods = false;
         stage.send(Event::PodsUnavailable);
         let wake = stage.engine.next_wake().unwrap();
         stage.now = stage.now.max(wake);
@@ -110,11 +110,11 @@ fn a_list_without_a_living_pod_forgets_nothing() {
 fn requests_about_a_foreign_pod_directory_are_bounded() {
     let mut stage = never();
     stage.send(Event::PodAppeared(uid()));
-    let mut asked = 0;
+    let mut requests = 0;
     let end = stage.now + Duration::from_secs(250);
     loop {
-        if stage.asked {
-            asked += 1;
+        if stage.lists_pods {
+            requests += 1;
             stage.answer_with(Vec::new());
         }
         let Some(wake) = stage.engine.next_wake().filter(|wake| *wake < end) else {
@@ -123,7 +123,7 @@ fn requests_about_a_foreign_pod_directory_are_bounded() {
         stage.now = wake.max(stage.now);
         stage.send(Event::Timer);
     }
-    assert!((3..20).contains(&asked), "{asked}");
+    assert!((3..20).contains(&requests), "{requests}");
 }
 
 #[test]
@@ -131,14 +131,14 @@ fn list_requested_before_a_pod_appeared_is_not_evidence_about_it() {
     let mut stage = never();
     stage.pass(Duration::from_secs(10));
     stage.mode(Mode::Enforce);
-    assert!(stage.asked);
-    let asked = stage.now;
+    assert!(stage.lists_pods);
+    let requested = stage.now;
     stage.now = stage.now + Duration::from_millis(3);
     stage.send(Event::PodAppeared(uid()));
-    stage.asked = false;
+    stage.lists_pods = false;
     stage.send(Event::Pods(Vec::new()));
     let next = stage.engine.next_wake().unwrap();
-    assert_eq!(next.since(asked), Duration::from_millis(100));
+    assert_eq!(next.since(requested), Duration::from_millis(100));
 }
 
 /// Changed annotations of a Namespace also apply to its existing pods.
@@ -240,7 +240,7 @@ fn the_first_lists_may_be_old_and_more_follow() {
         }
         stage.now = wake;
         stage.send(Event::Timer);
-        if stage.asked {
+        if stage.lists_pods {
             lists.push(stage.now.since(start).as_millis());
             stage.answer_with(Vec::new());
         }

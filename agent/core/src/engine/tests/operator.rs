@@ -8,7 +8,7 @@ use super::stage::{PROXY, Stage, key, pod, run_of, status, uid};
 use crate::{
     Event,
     decision::{Requester, Verb},
-    engine::request::{Answer, Order, Refused, Taken},
+    engine::request::{Answer, OperatorRequest, Refused, Taken},
     pod::{
         container_change::ContainerChange,
         restart_policy::{RestartPolicy, RestartRule},
@@ -24,13 +24,13 @@ const POST: &str = "i POST :15020/quitquitquit";
 
 impl Stage {
     /// Sends an operator's request, and returns the reply.
-    pub(super) fn order(&mut self, verb: Verb) -> Answer {
-        self.ordered(verb, false)
+    pub(super) fn request(&mut self, verb: Verb) -> Answer {
+        self.request_with(verb, false)
     }
 
-    fn ordered(&mut self, verb: Verb, dry_run: bool) -> Answer {
+    fn request_with(&mut self, verb: Verb, dry_run: bool) -> Answer {
         let before = self.answers.len();
-        self.send(Event::Ordered(Order {
+        self.send(Event::Operator(OperatorRequest {
             pod: uid(),
             verb,
             requester: Requester { uid: 0, pid: 4711 },
@@ -85,7 +85,7 @@ fn opted_out() -> Pod {
 }
 
 /// A pod whose only sidecar exits with 143 on SIGTERM.
-fn spoiling() -> Pod {
+fn failing() -> Pod {
     let mut spec = pod(RestartPolicy::Never, &["app"]);
     let proxy = spec.containers.iter_mut().find(|one| one.name == PROXY);
     let proxy = proxy.unwrap();
@@ -119,7 +119,7 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
     ];
     for (mode, spec, despite) in table {
         let mut stage = finished(mode, spec);
-        let output = taken(stage.order(QUIT));
+        let output = taken(stage.request(QUIT));
         assert!(output.despite[0].starts_with(despite), "{output:?}");
         assert_eq!(output.steps[0].step, "POST :15020/quitquitquit");
         assert_eq!(stage.take(), ["operator-request", POST]);
@@ -138,7 +138,7 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
             "quit, requested by uid 0, pid 4711: terminated: istio-proxy by POST :15020/quitquitquit; although "
         ), "{noted:?}");
         assert_eq!(
-            stage.order(QUIT),
+            stage.request(QUIT),
             Answer::Nothing("none of its sidecars runs".to_owned())
         );
     }
@@ -148,12 +148,12 @@ fn neither_mode_nor_opt_out_nor_delay_count() {
 fn an_app_that_runs_is_a_reason_to_refuse() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = running(mode, pod(RestartPolicy::Never, &["app"]));
-        let why = refused(stage.order(QUIT));
+        let why = refused(stage.request(QUIT));
         assert_eq!(why.to_string(), "app container app runs");
         assert!(why.yields_to_force());
         stage.pass(Duration::from_secs(60));
         assert!(stage.attempts.is_empty() && stage.operator_requests().is_empty());
-        let output = taken(stage.order(FORCE));
+        let output = taken(stage.request(FORCE));
         assert_eq!(output.despite[0], "app container app runs");
         assert_eq!(stage.attempts.len(), 1, "{mode:?}");
         stage.outcome("i", Outcome::NoReply);
@@ -170,9 +170,9 @@ fn an_app_that_runs_is_a_reason_to_refuse() {
 #[test]
 fn pod_that_never_finishes_or_restarts_requires_force() {
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
-    let why = refused(stage.order(QUIT));
+    let why = refused(stage.request(QUIT));
     assert!(why.yields_to_force(), "{why}");
-    let output = taken(stage.order(FORCE));
+    let output = taken(stage.request(FORCE));
     assert!(
         output.steps[0]
             .note
@@ -191,27 +191,27 @@ fn pod_that_never_finishes_or_restarts_requires_force() {
     );
     // A pod that has only sidecars.
     let mut stage = running(Mode::Enforce, pod(RestartPolicy::Never, &[]));
-    assert!(refused(stage.order(QUIT)).yields_to_force());
-    assert_eq!(taken(stage.order(FORCE)).steps.len(), 1);
+    assert!(refused(stage.request(QUIT)).yields_to_force());
+    assert_eq!(taken(stage.request(FORCE)).steps.len(), 1);
     // No sidecar: nothing to force.
     let mut spec = pod(RestartPolicy::Never, &["app"]);
     spec.containers.retain(|one| one.name == "app");
     let mut stage = running(Mode::Enforce, spec);
-    assert!(!refused(stage.order(FORCE)).yields_to_force());
+    assert!(!refused(stage.request(FORCE)).yields_to_force());
 }
 
 #[test]
-fn only_a_forced_request_spoils_a_pod_and_reports_it() {
-    let mut spec = spoiling();
+fn only_a_forced_request_fails_a_pod_and_reports_it() {
+    let mut spec = failing();
     spec.restart_policy = RestartPolicy::Never;
     let mut stage = running(Mode::Observe, spec);
     stage.exit("a", 0);
-    let why = refused(stage.order(QUIT));
-    assert!(matches!(why, Refused::Spoils { .. }), "{why:?}");
+    let why = refused(stage.request(QUIT));
+    assert!(matches!(why, Refused::FailsPod { .. }), "{why:?}");
     assert!(why.to_string().contains("exit code 143"), "{why}");
     assert!(why.yields_to_force());
     assert!(stage.attempts.is_empty());
-    let output = taken(stage.order(FORCE));
+    let output = taken(stage.request(FORCE));
     let step = &output.steps[0];
     assert_eq!((step.step.as_str(), step.exit_code), ("SIGTERM", Some(143)));
     let note = step.note.as_ref().unwrap();
@@ -226,7 +226,7 @@ fn only_a_forced_request_spoils_a_pod_and_reports_it() {
 fn a_dry_run_does_nothing() {
     let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
     let (log, state_reports) = (stage.log.len(), stage.state_reports.len());
-    assert_eq!(taken(stage.ordered(QUIT, true)).steps.len(), 1);
+    assert_eq!(taken(stage.request_with(QUIT, true)).steps.len(), 1);
     stage.pass(Duration::from_secs(60));
     assert!(stage.attempts.is_empty());
     assert_eq!(
@@ -242,7 +242,7 @@ fn a_dry_run_reports_the_drain() {
         let drain = drain.map(|time| ("usher.dev/drain".to_owned(), time.to_owned()));
         spec.annotations.extend(drain);
         let mut stage = finished(Mode::Observe, spec);
-        let mut steps = taken(stage.order(QUIT)).steps;
+        let mut steps = taken(stage.request(QUIT)).steps;
         let step = steps.remove(0);
         (step.step, step.note)
     };
@@ -254,28 +254,28 @@ fn a_dry_run_reports_the_drain() {
 
 #[test]
 fn forced_quit_retries_a_failed_sidecar() {
-    let mut stage = finished(Mode::Enforce, spoiling());
+    let mut stage = finished(Mode::Enforce, failing());
     assert!(
         stage.log.iter().any(|line| line.contains("gave-up")),
         "{:?}",
         stage.log
     );
-    taken(stage.order(FORCE));
+    taken(stage.request(FORCE));
     assert_eq!(stage.attempts.len(), 1);
 }
 
 #[test]
 fn request_for_an_unknown_or_deleted_pod_is_rejected() {
     let mut stage = Stage::new(Mode::Enforce, pod(RestartPolicy::Never, &["app"]));
-    assert_eq!(refused(stage.order(QUIT)), Refused::NoPod);
+    assert_eq!(refused(stage.request(QUIT)), Refused::NoPod);
     stage.send(Event::PodAppeared(uid()));
-    assert!(matches!(refused(stage.order(QUIT)), Refused::Unknown(_)));
+    assert!(matches!(refused(stage.request(QUIT)), Refused::Unknown(_)));
     stage.spec.deleting = true;
     stage.list();
     for name in ["app", PROXY] {
         stage.start(name, &run_of(name));
     }
-    let why = refused(stage.order(FORCE));
+    let why = refused(stage.request(FORCE));
     assert!(matches!(why, Refused::Skipped(_)), "{why:?}");
     assert!(stage.attempts.is_empty());
 }
@@ -290,14 +290,14 @@ fn pod_with_hidden_processes_is_never_quit() {
     stage.send(Event::container(key("a"), ContainerChange::Hidden));
     stage.list();
     for verb in [QUIT, FORCE] {
-        assert_eq!(refused(stage.order(verb)), Refused::Hidden);
+        assert_eq!(refused(stage.request(verb)), Refused::Hidden);
     }
 }
 
 #[test]
 fn request_ends_with_the_pod() {
     let mut stage = finished(Mode::Observe, pod(RestartPolicy::Never, &["app"]));
-    taken(stage.order(QUIT));
+    taken(stage.request(QUIT));
     stage.take();
     stage.spec.deleting = true;
     stage.list();
@@ -317,7 +317,7 @@ fn request_ends_when_the_apps_restart() {
         whole_pod: true,
     });
     let mut stage = finished(Mode::Observe, spec);
-    let output = taken(stage.order(QUIT));
+    let output = taken(stage.request(QUIT));
     let order: Vec<&str> = output
         .steps
         .iter()

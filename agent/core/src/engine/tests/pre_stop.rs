@@ -45,7 +45,7 @@ impl Stage {
         let mut stage = armed(spec);
         stage.delete(grace, 0);
         stage.app_stop(StopResult::Held { at: NOON });
-        assert!(stage.asked);
+        assert!(stage.lists_pods);
         stage.list();
         stage
     }

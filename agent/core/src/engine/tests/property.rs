@@ -125,7 +125,7 @@ proptest! {
         let mut sidecars = kubelet.members.iter().filter(|member| !member.is_app);
         let all_quit = sidecars.all(|member| {
             let newest = member.runs.checked_sub(1).map(|number| run(member, number));
-            newest.is_some_and(|run| simulation.asked.contains(&run))
+            newest.is_some_and(|run| simulation.requested.contains(&run))
         });
         if all_quit {
             let alone = kubelet.phase(|member| member.is_app);

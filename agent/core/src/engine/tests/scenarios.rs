@@ -238,7 +238,7 @@ fn no_version_is_queried_on_the_host_network() {
         let mut stage = Stage::new(Mode::Enforce, spec);
         stage.run_all();
         stage.pass(Duration::from_secs(1));
-        assert_eq!(stage.questions.len(), asked, "{host_network}");
+        assert_eq!(stage.version_queries.len(), asked, "{host_network}");
     }
 }
 
@@ -250,7 +250,7 @@ fn version_is_queried_again_after_a_restart() {
     let mut stage = Stage::new(Mode::Enforce, spec);
     stage.run_all();
     stage.pass(Duration::from_secs(1));
-    assert_eq!(stage.questions, [key("i")]);
+    assert_eq!(stage.version_queries, [key("i")]);
     stage.exit("i", 1);
     stage.start(PROXY, "j");
     let no_answer = Event::VersionAnswered {
@@ -259,5 +259,5 @@ fn version_is_queried_again_after_a_restart() {
     };
     stage.send(no_answer);
     stage.pass(Duration::from_secs(1));
-    assert_eq!(stage.questions, [key("i"), key("j")]);
+    assert_eq!(stage.version_queries, [key("i"), key("j")]);
 }

@@ -129,9 +129,9 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
     stage.armed();
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
-    stage.order(Verb::Release);
+    stage.request(Verb::Release);
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 0));
-    stage.opened(0);
+    stage.released(0);
     assert_eq!(seen(&stage), (PodState::Running, Vec::new(), 0));
     // Observe mode only counts connections.
     let mut stage = held(Mode::Observe, istio());
@@ -144,14 +144,14 @@ fn a_pod_whose_connections_or_starts_wait_is_held() {
     let start = ("usher.dev/hold".to_owned(), "start".to_owned());
     spec.annotations.extend([start]);
     let mut stage = held(Mode::Enforce, spec);
-    stage.shut();
+    stage.hold();
     for result in [start::StartResult::Marked, start::StartResult::Held] {
         let (key, name) = (key("a"), "app".to_owned());
         stage.send(Event::Start { key, name, result });
     }
     assert_eq!(seen(&stage), (PodState::Held, vec![15001], 1));
-    stage.order(Verb::Release);
-    stage.opened(0);
+    stage.request(Verb::Release);
+    stage.released(0);
     assert_eq!(seen(&stage), (PodState::Held, Vec::new(), 1));
 }
 

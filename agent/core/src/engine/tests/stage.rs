@@ -83,7 +83,7 @@ pub(super) struct Stage {
     /// The sidecars with a prepared connection.
     pub(super) prepared: Vec<ContainerKey>,
     /// The engine has requested the kubelet's list; [`Stage::answer`] replies.
-    pub(super) asked: bool,
+    pub(super) lists_pods: bool,
     /// Reports that the pod is waiting, not applicable or unsupported.
     pub(super) state_reports: Vec<String>,
     /// The settings of its Namespace; None while the API server is unavailable.
@@ -91,7 +91,7 @@ pub(super) struct Stage {
     /// The API server does not respond: requests for a Namespace wait for [`Stage::read_namespace`].
     pub(super) is_namespace_pending: bool,
     /// Sidecars that received a version query.
-    pub(super) questions: Vec<ContainerKey>,
+    pub(super) version_queries: Vec<ContainerKey>,
     /// The number of requests for a Namespace.
     pub(super) fetched: usize,
     /// Actions and reports about connections.
@@ -114,11 +114,11 @@ impl Stage {
             log: Vec::new(),
             attempts: Vec::new(),
             prepared: Vec::new(),
-            asked: false,
+            lists_pods: false,
             state_reports: Vec::new(),
             namespace: Some(NamespaceValues::default()),
             is_namespace_pending: false,
-            questions: Vec::new(),
+            version_queries: Vec::new(),
             fetched: 0,
             hold: Vec::new(),
             hold_mode: Mode::Off,
@@ -163,7 +163,7 @@ impl Stage {
                     continue;
                 }
                 Action::AskVersion { key, .. } => {
-                    self.questions.push(key);
+                    self.version_queries.push(key);
                     continue;
                 }
                 Action::Report(Decision {
@@ -182,15 +182,15 @@ impl Stage {
                     continue;
                 }
                 Action::FetchPods => {
-                    assert!(!self.asked, "asked twice");
-                    self.asked = true;
+                    assert!(!self.lists_pods, "requested twice");
+                    self.lists_pods = true;
                     continue;
                 }
                 Action::Answer { .. }
                 | Action::Arm { .. }
                 | Action::Watch { .. }
-                | Action::OpenSome { .. }
-                | Action::OpenAll { .. }
+                | Action::ReleasePorts { .. }
+                | Action::ReleaseAll { .. }
                 | Action::Renew { .. }
                 | Action::Forget { .. }
                 | Action::Look { .. }
@@ -259,7 +259,7 @@ impl Stage {
 
     pub(super) fn answer_with(&mut self, pods: Vec<Pod>) {
         self.now = self.now + Duration::from_millis(1);
-        self.asked = false;
+        self.lists_pods = false;
         self.send(Event::Pods(pods));
     }
 
@@ -313,7 +313,7 @@ impl Stage {
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
-            if self.asked {
+            if self.lists_pods {
                 self.list();
             }
             let wake = self.engine.next_wake().filter(|wake| *wake <= end);

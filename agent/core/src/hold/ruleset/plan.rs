@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, iter, time::Duration};
 
 use super::{
-    COPY, COPY_PRIORITY, COPYING, Chain, Element, Entry, Family, GATE, GATE_PRIORITY, GROUP, HELD,
+    COPY, COPY_PRIORITY, COPYING, Chain, Element, Entry, Family, GROUP, HELD, HOLD, HOLD_PRIORITY,
     HeldPort, Key, Match, Rule, Ruleset, SOCKET_PRIORITY, Set, Then, Transport, Wanted,
 };
 
@@ -37,12 +37,12 @@ impl Ruleset {
         if wanted.count_only {
             return Self {
                 sets: vec![held],
-                chains: vec![gate(wanted)],
+                chains: vec![hold(wanted)],
             };
         }
         Self {
             sets: vec![copying, held],
-            chains: vec![copy(wanted), gate(wanted)],
+            chains: vec![copy(wanted), hold(wanted)],
         }
     }
 }
@@ -77,7 +77,7 @@ fn copy(wanted: &Wanted) -> Chain {
     }
 }
 
-fn gate(wanted: &Wanted) -> Chain {
+fn hold(wanted: &Wanted) -> Chain {
     let mut rules = exemptions(wanted);
     let connections = if wanted.count_only {
         vec![Then::Count, Then::Copy(GROUP)]
@@ -106,9 +106,9 @@ fn gate(wanted: &Wanted) -> Chain {
         }
     }
     Chain {
-        name: GATE.to_owned(),
+        name: HOLD.to_owned(),
         entry: Entry::Output {
-            priority: GATE_PRIORITY,
+            priority: HOLD_PRIORITY,
         },
         rules,
     }

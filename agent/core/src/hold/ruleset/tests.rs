@@ -149,7 +149,7 @@ fn differences() {
     found.chains[1].entry = Entry::Other("type filter hook input priority 0".to_owned());
     let difference = diff(&found, &wanted);
     let entry = wanted.chains[1].entry.clone();
-    assert_eq!(difference.missing[0], Piece::Chain(GATE.to_owned(), entry));
+    assert_eq!(difference.missing[0], Piece::Chain(HOLD.to_owned(), entry));
     assert_eq!(difference.missing[1..], rules(&wanted.chains[1]));
     assert_eq!(difference.surplus.len(), difference.missing.len());
 
@@ -265,7 +265,7 @@ fn pieces_are_printed_in_nft_syntax() {
         "set held of inet_service",
         "15001 in set held",
         "chain copy: type filter hook output priority raw; policy accept;",
-        "rule in chain gate: meta skuid 1337 accept",
+        "rule in chain hold: meta skuid 1337 accept",
     ] {
         assert!(shown.iter().any(|shown| shown == piece), "{shown:#?}");
     }

@@ -7,7 +7,7 @@ use crate::{
     Decision,
     base::duration::{elapsed, setting},
     decision::Kind,
-    hold::{Failed, Opened, Tally},
+    hold::{Failed, Released, Tally},
     kube_event::{Reason, text::bounded},
     settings::annotation,
     start::{NotHeld, Why},
@@ -18,17 +18,17 @@ pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String
     let content = match &decision.kind {
         Kind::HoldReleased {
             why,
-            shut,
+            held,
             adopted,
             tally,
-        } => return opened(*why, *shut, *adopted, *tally),
+        } => return ended(*why, *held, *adopted, *tally),
         Kind::WouldHold { why, tally, .. } if tally.connections > 0 => {
             let note = format!(
                 "{} refused before {}, the first {} before; usher would have held {}, but this node is in \
                  observe mode. To enforce: kubectl annotate node {node} {}=enforce --overwrite",
                 connections(tally.connections, "was", "were"),
                 match why {
-                    Opened::Ready => "the sidecar was ready",
+                    Released::Ready => "the sidecar was ready",
                     _ => "the end of the hold",
                 },
                 elapsed(tally.longest),
@@ -47,9 +47,9 @@ pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String
             (Reason::HoldStaysClosed, note)
         }
         Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
-        Kind::Quarantined(trouble) => {
+        Kind::Quarantined(reason) => {
             let note = format!(
-                "{trouble}; usher holds no connections of the pod and sends no requests to its sidecars for a while. See nft list \
+                "{reason}; usher holds no connections of the pod and sends no requests to its sidecars for a while. See nft list \
                  ruleset in the pod's network namespace"
             );
             (Reason::PodQuarantined, note)
@@ -74,12 +74,12 @@ fn failed_note(failed: &Failed) -> String {
             "connections cannot be held for the sidecar and may be refused. {retry}; the cause: {}",
             bounded(error, QUOTED)
         ),
-        Failed::Gate => {
+        Failed::Lost => {
             format!(
                 "the hold ended unexpectedly: connections are released and may be refused. {retry}"
             )
         }
-        Failed::Open(error) => format!(
+        Failed::Release(error) => format!(
             "held connections cannot be released, and wait until the deadline. Something in the pod may \
              have changed the table inet usher: see usher rules POD; the cause: {}",
             bounded(error, QUOTED)
@@ -87,7 +87,7 @@ fn failed_note(failed: &Failed) -> String {
     }
 }
 
-fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(Reason, String)> {
+fn ended(why: Released, held: Duration, adopted: bool, tally: Tally) -> Option<(Reason, String)> {
     let mut waited = match tally.connections {
         0 => "no connection had waited".to_owned(),
         many => format!(
@@ -102,16 +102,16 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
     }
     let any_waited = tally.connections + tally.lost > 0;
     let why = match why {
-        Opened::Ready if any_waited => "the sidecar is ready",
-        Opened::ProbeFailed if any_waited => {
+        Released::Ready if any_waited => "the sidecar is ready",
+        Released::ProbeFailed if any_waited => {
             "the sidecar listens, but its readiness probe did not succeed"
         }
-        Opened::SidecarEnded if any_waited => "the sidecar ended and does not restart",
-        Opened::Deadline => {
+        Released::SidecarEnded if any_waited => "the sidecar ended and does not restart",
+        Released::Deadline => {
             let late = if adopted {
                 "at the deadline".to_owned()
             } else {
-                format!("after {}", elapsed(shut))
+                format!("after {}", elapsed(held))
             };
             let note = format!(
                 "the sidecar was not ready {late}: connections are released and may be refused; {waited}. Find out why the \
@@ -127,14 +127,14 @@ fn opened(why: Opened, shut: Duration, adopted: bool, tally: Tally) -> Option<(R
     } else {
         "the hold began"
     };
-    let note = format!("{why}, {} after {begin}; {waited}", elapsed(shut));
+    let note = format!("{why}, {} after {begin}; {waited}", elapsed(held));
     Some((Reason::ConnectionsHeld, note))
 }
 
 fn released(app: &str, why: Why, held: Duration) -> Option<(Reason, String)> {
     let held = elapsed(held);
     let content = match why {
-        Why::Opened(Opened::Ready) => {
+        Why::Released(Released::Ready) => {
             let note =
                 format!("the start of {app} was held for {held} until the sidecar was ready");
             (Reason::StartHeld, note)
@@ -153,7 +153,7 @@ fn released(app: &str, why: Why, held: Duration) -> Option<(Reason, String)> {
             );
             (Reason::StartNotHeld, note)
         }
-        Why::Opened(_) | Why::ContainerEnded => return None,
+        Why::Released(_) | Why::ContainerEnded => return None,
     };
     Some(content)
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::super::recorder::*;
 use crate::{
     decision::{LeftToKubelet, NotApplicable, SkipReason, WaitReason},
-    hold::{self, Failed, Opened, Tally},
+    hold::{self, Failed, Released, Tally},
     pod::spec::ProbeKind,
     quit::outcome::Outcome,
     recipe::{
@@ -173,16 +173,16 @@ fn table() {
         longest: Duration::from_millis(812),
         ..Tally::default()
     };
-    let shut = Duration::from_secs(2);
-    let opened = |why, connections| Kind::HoldReleased {
+    let held = Duration::from_secs(2);
+    let released = |why, connections| Kind::HoldReleased {
         why,
-        shut,
+        held,
         adopted: false,
         tally: tally(connections),
     };
     let lost = |why| Kind::HoldReleased {
         why,
-        shut,
+        held,
         adopted: false,
         tally: Tally {
             lost: 3,
@@ -191,17 +191,17 @@ fn table() {
     };
     let adopted = |why| Kind::HoldReleased {
         why,
-        shut,
+        held,
         adopted: true,
         tally: tally(1),
     };
     let would_hold = |why, connections| Kind::WouldHold {
         why,
-        shut,
+        held,
         tally: tally(connections),
         starts: Vec::new(),
     };
-    let start_released = |why| Kind::StartReleased { why, held: shut };
+    let start_released = |why| Kind::StartReleased { why, held };
     let bad = |place| {
         Kind::InvalidAnnotation(InvalidAnnotation {
             place,
@@ -217,10 +217,10 @@ fn table() {
     let unsupported = Kind::RuntimeUnsupported {
         runtime_class: Some("gvisor".to_owned()),
     };
-    let stays = Kind::HoldStaysClosed { deadline: shut };
+    let stays = Kind::HoldStaysClosed { deadline: held };
     let probe = start::NotHeld::Probe(Probed {
         kind: ProbeKind::Liveness,
-        kills_after: shut,
+        kills_after: held,
     });
     let denied = start::NotHeld::Denied {
         reason: "EACCES".to_owned(),
@@ -243,57 +243,57 @@ fn table() {
             "label of the Namespace",
         ),
         (
-            opened(Opened::Ready, 2),
+            released(Released::Ready, 2),
             Reason::ConnectionsHeld,
             "ready, 2000 ms after the hold began; 2 connections had waited, the longest for 812 ms",
         ),
         (
-            opened(Opened::SidecarEnded, 1),
+            released(Released::SidecarEnded, 1),
             Reason::ConnectionsHeld,
             "1 connection had waited",
         ),
         (
-            lost(Opened::Ready),
+            lost(Released::Ready),
             Reason::ConnectionsHeld,
             "no connection had waited; 3 more continue with their next retransmission",
         ),
         (
-            lost(Opened::Deadline),
+            lost(Released::Deadline),
             Reason::HoldDeadlineExceeded,
             "no connection had waited; 3 more continue with their next retransmission. Find out why",
         ),
         (
-            opened(Opened::Deadline, 0),
+            released(Released::Deadline, 0),
             Reason::HoldDeadlineExceeded,
             "usher.dev/hold-deadline",
         ),
         (
-            adopted(Opened::Ready),
+            adopted(Released::Ready),
             Reason::ConnectionsHeld,
             "ready, 2000 ms after this agent adopted the hold; 1 connection had",
         ),
         (
-            adopted(Opened::Deadline),
+            adopted(Released::Deadline),
             Reason::HoldDeadlineExceeded,
             "not ready at the deadline: connections are released",
         ),
         (
-            would_hold(Opened::Ready, 1),
+            would_hold(Released::Ready, 1),
             Reason::WouldHold,
             "1 connection was refused before the sidecar was ready, the first 812 ms before; usher would have held it, but",
         ),
         (
-            would_hold(Opened::Ready, 2),
+            would_hold(Released::Ready, 2),
             Reason::WouldHold,
             "2 connections were refused before the sidecar was ready, the first 812 ms before; usher would have held them",
         ),
         (
-            would_hold(Opened::ProbeFailed, 1),
+            would_hold(Released::ProbeFailed, 1),
             Reason::WouldHold,
             "1 connection was refused before the end of the hold, the first 812 ms before",
         ),
         (
-            would_hold(Opened::Ready, 1),
+            would_hold(Released::Ready, 1),
             Reason::WouldHold,
             "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
         ),
@@ -308,17 +308,17 @@ fn table() {
             "may be refused. If the app does not retry, let it do so; the cause: EPERM",
         ),
         (
-            Kind::HoldFailed(Failed::Gate),
+            Kind::HoldFailed(Failed::Lost),
             Reason::HoldFailed,
             "released and may be refused",
         ),
         (
-            Kind::HoldFailed(Failed::Open("EPERM".to_owned())),
+            Kind::HoldFailed(Failed::Release("EPERM".to_owned())),
             Reason::HoldFailed,
             "see usher rules POD; the cause: EPERM",
         ),
         (
-            start_released(Why::Opened(Opened::Ready)),
+            start_released(Why::Released(Released::Ready)),
             Reason::StartHeld,
             "held for 2000 ms",
         ),
@@ -350,13 +350,13 @@ fn table() {
         assert!(note.contains(part), "{note}");
     }
     let none = vec![
-        opened(Opened::Ready, 0),
-        opened(Opened::SidecarEnded, 0),
-        opened(Opened::NotWanted, 3),
-        opened(Opened::Ending, 3),
-        would_hold(Opened::Ready, 0),
+        released(Released::Ready, 0),
+        released(Released::SidecarEnded, 0),
+        released(Released::NotWanted, 3),
+        released(Released::Ending, 3),
+        would_hold(Released::Ready, 0),
         start_released(Why::ContainerEnded),
-        start_released(Why::Opened(Opened::Deadline)),
+        start_released(Why::Released(Released::Deadline)),
         ended(false),
         Kind::NotApplicable(NotApplicable::NoSidecar),
         Kind::NotHeld(hold::NotHeld::OptedOut),
@@ -373,7 +373,7 @@ fn table() {
         Kind::LeftToKubelet(LeftToKubelet::NoStep),
         Kind::StartHeld(Start {
             container: "app".to_owned(),
-            limit: shut,
+            limit: held,
             probe: None,
         }),
     ];

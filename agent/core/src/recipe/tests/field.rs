@@ -11,7 +11,7 @@ use crate::{
     hold::Probe,
     plan::{Plan, version_query::VersionQueries},
     pod::{list, spec::Pod},
-    recipe::{ExitCode, Order},
+    recipe::{ExitCode, Stage},
     settings::{config::Config, overrides::NamespaceValues},
 };
 
@@ -93,7 +93,7 @@ fn plan(pod: &Pod) -> Vec<String> {
         let Some(sidecar) = plan.sidecars.iter().find(|one| one.name == *name) else {
             continue;
         };
-        let mut line = format!("{name}: {}, {}", sidecar.recipe, sidecar.order.into_str());
+        let mut line = format!("{name}: {}, {}", sidecar.recipe, sidecar.stage.into_str());
         for step in &sidecar.ladder {
             write!(line, "; {}", step.step).unwrap();
             if step.code != ExitCode::ZERO {
@@ -118,7 +118,7 @@ fn plan(pod: &Pod) -> Vec<String> {
     if let Some(why) = plan.not_held.as_ref().filter(|_| !plan.sidecars.is_empty()) {
         lines.push(format!("not held: {why}"));
     }
-    let mesh = plan.sidecars.iter().filter(|one| one.order == Order::Mesh);
+    let mesh = plan.sidecars.iter().filter(|one| one.stage == Stage::Mesh);
     for sidecar in mesh {
         let identity = &sidecar.identity;
         lines.push(format!(

@@ -46,7 +46,7 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         quit,
         quit_delay,
         drain,
-        spoil,
+        allow_pod_failure,
         hold,
         hold_deadline,
         on_deadline,
@@ -57,7 +57,7 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         ("quit", quit.to_string()),
         ("quitDelay", time(quit_delay)),
         ("drain", time(drain)),
-        ("spoil", spoil.to_string()),
+        ("allowPodFailure", allow_pod_failure.to_string()),
         ("hold", hold.to_string()),
         ("holdDeadline", time(hold_deadline)),
         ("onDeadline", on_deadline.into_str().to_owned()),
@@ -99,7 +99,7 @@ pub fn settings(config: &Config, file: &str, text: &str) -> Vec<Setting> {
         };
         Setting::new(
             format!("recipes.{}", recipe.name),
-            recipe.order.into_str(),
+            recipe.stage.into_str(),
             source,
         )
     }));

@@ -30,7 +30,7 @@ fn every_key_is_accepted() {
     let text = "
 recipes:
   - name: shipper
-    order: logs
+    stage: logs
     recognize:
       - name: [shipper]
         image: [acme/shipper]
@@ -42,7 +42,7 @@ recipes:
     recognize: [{image: [acme/envoy]}]
     quit: [{signal: SIGTERM}]
 excludedNamespaces: [kube-system, monitoring]
-defaults: {quit: false, quitDelay: 500ms, drain: 5s, spoil: true}
+defaults: {quit: false, quitDelay: 500ms, drain: 5s, allowPodFailure: true}
 ladder: {attempt: 2s, settle: 3s, settleSignal: 1m, listen: 4s, kill: true}
 ";
     let config = Config::parse("x", text).unwrap();
@@ -52,7 +52,7 @@ ladder: {attempt: 2s, settle: 3s, settleSignal: 1m, listen: 4s, kill: true}
     assert_eq!(envoys.count(), 1, "the built-in one is replaced");
     assert!(names.contains(&"istio"));
     assert!(config.excluded_namespaces.contains("monitoring"));
-    assert!(!config.defaults.quit && config.defaults.spoil);
+    assert!(!config.defaults.quit && config.defaults.allow_pod_failure);
     assert_eq!(config.defaults.quit_delay, Duration::from_millis(500));
     assert_eq!(config.ladder.settle_signal, Duration::from_secs(60));
     assert!(config.ladder.kill);

@@ -88,7 +88,7 @@ fn unhealthy_agent() {
         (
             "agent-ready",
             Outcome::Failed,
-            "the CNI plugin: network-entry",
+            "the CNI plugin: cni-entry",
             &|agent| {
                 let status = agent.status.agent.as_mut().unwrap();
                 status.waits.push("no configuration".to_owned());
@@ -219,7 +219,7 @@ fn checks_of_the_agent_are_skipped_without_one() {
             .contains("kubectl get pods")
     );
     assert!(
-        outcome_and_fix(&checks, "remains-tables")
+        outcome_and_fix(&checks, "leftover-tables")
             .1
             .contains("usher cleanup --dry-run")
     );

@@ -38,9 +38,8 @@ pub(super) fn network(files: &[(&str, &str)]) -> cni::Found {
 
 #[test]
 fn network_configurations() {
-    let first =
-        |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "network-first-file");
-    let entry = |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "network-entry");
+    let first = |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "cni-first-file");
+    let entry = |found: &cni::Found| outcome_and_fix(&cni::judge(Some(found)), "cni-entry");
     let there = network(&[("10-a.conflist", WITH), ("20-b.conflist", "{")]);
     assert_eq!(
         (first(&there).0, entry(&there).0),
@@ -49,7 +48,7 @@ fn network_configurations() {
     let absent = network(&[("10-a.conflist", LIST)]);
     assert_eq!(first(&absent).0, Outcome::Ok);
     assert_eq!(entry(&absent).0, Outcome::Failed);
-    let message = of(&cni::judge(Some(&absent)), "network-first-file").message;
+    let message = of(&cni::judge(Some(&absent)), "cni-first-file").message;
     assert_eq!(message, "10-a.conflist: bridge, portmap");
     for wanted in [cni::Wanted::No, cni::Wanted::Unknown] {
         let found = cni::Found {
@@ -80,7 +79,7 @@ fn network_configurations() {
         ..called
     };
     assert_eq!(first(&named).0, Outcome::Ok);
-    let message = of(&cni::judge(Some(&named)), "network-first-file").message;
+    let message = of(&cni::judge(Some(&named)), "cni-first-file").message;
     assert_eq!(message, "10-a.conflist: bridge, portmap");
     assert!(
         cni::judge(None)
@@ -105,7 +104,7 @@ fn obstacle_of_the_installation_fails_where_the_plugin_may_be_wanted() {
                 ..network(files)
             };
             let checks = cni::judge(Some(&found));
-            let check = of(&checks, "network-entry");
+            let check = of(&checks, "cni-entry");
             assert_eq!(check.outcome == Outcome::Failed, fails, "{check:?}");
             assert_eq!(check.message == obstacle, fails, "{check:?}");
         }
@@ -148,7 +147,7 @@ fn files_that_are_no_network() {
             stem: stem.map(str::to_owned),
             ..network(&[(name, text)])
         };
-        let check = of(&cni::judge(Some(&found)), "network-first-file");
+        let check = of(&cni::judge(Some(&found)), "cni-first-file");
         assert_eq!(
             (check.outcome, &check.message[..]),
             (Outcome::Failed, message)
@@ -165,12 +164,12 @@ fn directories_that_cannot_be_used() {
     };
     let checks = cni::judge(Some(&unwritable));
     assert!(
-        outcome_and_fix(&checks, "network-directory")
+        outcome_and_fix(&checks, "cni-conf-dir")
             .1
             .contains("readOnly")
     );
     assert!(
-        outcome_and_fix(&checks, "network-programs")
+        outcome_and_fix(&checks, "cni-bin-dir")
             .1
             .contains("cni.binDir")
     );
@@ -179,7 +178,7 @@ fn directories_that_cannot_be_used() {
         platform: Some("gke"),
         ..network(&[("10-a.conflist", LIST)])
     };
-    let (outcome, fix) = outcome_and_fix(&cni::judge(Some(&elsewhere)), "network-programs");
+    let (outcome, fix) = outcome_and_fix(&cni::judge(Some(&elsewhere)), "cni-bin-dir");
     assert_eq!(outcome, Outcome::Failed);
     assert!(fix.contains("--set platform=gke"), "{fix}");
     let away = cni::Found {
@@ -188,14 +187,11 @@ fn directories_that_cannot_be_used() {
     };
     let checks = cni::judge(Some(&away));
     assert!(
-        outcome_and_fix(&checks, "network-directory")
+        outcome_and_fix(&checks, "cni-conf-dir")
             .1
             .contains("cni.confDir")
     );
-    assert_eq!(
-        outcome_and_fix(&checks, "network-entry").0,
-        Outcome::Skipped
-    );
+    assert_eq!(outcome_and_fix(&checks, "cni-entry").0, Outcome::Skipped);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 
 use usher_core::{
     decision::timeline::{Detail, Entry},
-    hold::Opened,
-    recipe::Order,
+    hold::Released,
+    recipe::Stage,
     settings::{annotation, mode::Mode, overrides::HoldKind},
 };
 
@@ -52,7 +52,7 @@ pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
 
 /// Whether a hold released connections that then found no listener.
 fn is_late(detail: &Detail) -> bool {
-    matches!(detail, Detail::HoldReleased { cause: Some(Opened::Deadline), connections, .. } if *connections > Some(0))
+    matches!(detail, Detail::HoldReleased { cause: Some(Released::Deadline), connections, .. } if *connections > Some(0))
 }
 
 /// The proxy was not ready at the deadline. A longer deadline helps only if the proxy became ready later.
@@ -188,7 +188,7 @@ fn first_failure<'a>(case: &Case<'a>) -> Option<(&'a Container, &'a Container, &
     });
     let mut proxies = case
         .sidecars()
-        .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.held_ports.is_empty())
+        .filter(|(sidecar, _)| sidecar.stage == Stage::Mesh && !sidecar.held_ports.is_empty())
         .map(|(_, proxy)| proxy)
         .filter(|_| held.is_none());
     proxies.find_map(|proxy| {

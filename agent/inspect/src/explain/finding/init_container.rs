@@ -6,7 +6,7 @@
 
 mod mesh;
 
-use usher_core::recipe::Order;
+use usher_core::recipe::Stage;
 
 use super::{Finding, Id, NOT_VISIBLE};
 use crate::explain::{
@@ -167,7 +167,7 @@ fn proxy_after<'pod>(case: &Case<'pod>, init: &Container) -> Option<&'pod Contai
     let native = later.find(|found| found.is_native && mesh::is_proxy(found) && !found.runs());
     let mut regular = case
         .sidecars()
-        .filter(|(sidecar, _)| sidecar.order == Order::Mesh && !sidecar.held_ports.is_empty());
+        .filter(|(sidecar, _)| sidecar.stage == Stage::Mesh && !sidecar.held_ports.is_empty());
     native.or_else(|| regular.next().map(|(_, proxy)| proxy))
 }
 

@@ -1,6 +1,6 @@
 //! A hold that ended because the readiness of a sidecar cannot be requested.
 
-use usher_core::{decision::timeline::Detail, hold::Opened};
+use usher_core::{decision::timeline::Detail, hold::Released};
 
 use super::{Finding, Id, Severity};
 use crate::explain::{Case, case::names};
@@ -11,7 +11,7 @@ const STATUS_PORT: &str = "status.sidecar.istio.io/port";
 pub(super) fn find(case: &Case<'_>) -> Option<Finding> {
     let decision = case.newest(|detail| matches!(detail, Detail::HoldReleased { .. }))?;
     let Detail::HoldReleased {
-        cause: Some(Opened::ProbeFailed),
+        cause: Some(Released::ProbeFailed),
         ..
     } = decision.detail
     else {

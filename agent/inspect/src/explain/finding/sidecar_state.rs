@@ -1,7 +1,7 @@
 //! A sidecar in an unexpected state: it does not start, restarts again and again, does not become ready, or ended
 //! before its apps.
 
-use usher_core::{recipe::Order, settings::annotation};
+use usher_core::{recipe::Stage, settings::annotation};
 
 use super::{Finding, Id, short};
 use crate::explain::{
@@ -174,7 +174,7 @@ fn ended(case: &Case<'_>, sidecar: &Container, end: &Ended) -> Option<Finding> {
         )
         .because("spec.restartPolicy", case.policy(name).to_string());
     let mut planned = case.plan.sidecars.iter();
-    let is_logs = planned.any(|one| one.name == *name && one.order == Order::Logs);
+    let is_logs = planned.any(|one| one.name == *name && one.stage == Stage::Logs);
     if is_logs && code == 0 {
         return Some(finding.fix(
             format!("If {name} does the work of this pod, name it as an app, and the containers that serve it as sidecars."),

@@ -1,7 +1,7 @@
 //! The exact texts of changes.
 
 use serde_json::json;
-use usher_core::hold::Opened;
+use usher_core::hold::Released;
 
 use super::{
     Detail, Mode, Scenario, healthy,
@@ -61,7 +61,7 @@ fn requested_action_is_only_awaited() {
     for armed in [ARMED, adopted] {
         let held = young.clone().decided(3, armed, "connections wait");
         assert_changes(&held, &[(TERMINATES, ENDS), (waits, ready)]);
-        let opened = held.decided(1, released(Opened::Ready, 0), "the sidecar is ready");
+        let opened = held.decided(1, released(Released::Ready, 0), "the sidecar is ready");
         assert_changes(&opened, &[(TERMINATES, ENDS)]);
     }
     let ended = healthy().mode(Mode::Enforce).ended("app", 60, 1, 0);

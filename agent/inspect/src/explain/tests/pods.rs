@@ -7,7 +7,7 @@ use usher_core::{
     admin::Modes,
     base::id::Pid,
     decision::timeline::{Detail, Entry},
-    hold::Opened,
+    hold::Released,
     node::socket::{Protocol, Socket, State},
     pod::list,
     recipe::Version,
@@ -128,7 +128,7 @@ pub(super) fn would_hold(connections: u64) -> Detail {
     }
 }
 
-pub(super) fn released(cause: Opened, connections: u64) -> Detail {
+pub(super) fn released(cause: Released, connections: u64) -> Detail {
     Detail::HoldReleased {
         cause: Some(cause),
         held_ms: Some(30_000),

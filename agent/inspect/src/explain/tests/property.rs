@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use usher_core::hold::Opened;
+use usher_core::hold::Released;
 
 use super::{
     Detail,
@@ -39,8 +39,8 @@ fn details() -> Vec<Detail> {
         Detail::WouldQuit,
         ARMED,
         QUIT_ACCEPTED,
-        released(Opened::Deadline, 1),
-        released(Opened::Ready, 0),
+        released(Released::Deadline, 1),
+        released(Released::Ready, 0),
         would_hold(0),
         would_hold(2),
     ]

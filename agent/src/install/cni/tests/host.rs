@@ -117,7 +117,7 @@ impl Host {
             log: self.path("log"),
             // Has no processes.
             proc: ProcRoot::new(self.dir.path()),
-            linger: Duration::ZERO,
+            grace_period: Duration::ZERO,
         });
         match report.left().next() {
             Some(line) => Err(line.to_string()),

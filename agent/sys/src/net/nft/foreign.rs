@@ -225,7 +225,7 @@ mod tests {
         }
         assert_eq!((found.chains.len(), found.omitted), (CHAINS, 1));
         // usher's own table is not foreign.
-        let own = chain_message(FAMILY, TABLE, "gate");
+        let own = chain_message(FAMILY, TABLE, "hold");
         message::messages(&own).for_each(|message| found.take(message));
         assert_eq!(found.omitted, 1);
         let mut no_hook = Vec::new();

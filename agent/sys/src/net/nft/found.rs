@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use usher_core::hold::ruleset::{Chain, Element, Entry, GATE, Key, Ruleset, Set, TABLE};
+use usher_core::hold::ruleset::{Chain, Element, Entry, HOLD, Key, Ruleset, Set, TABLE};
 
 use super::{
     expression::{self, Expression},
@@ -22,7 +22,7 @@ pub struct Found {
     /// The table. Expressions that usher never creates are included by name.
     pub ruleset: Ruleset,
     pub remaining: Vec<RemainingTime>,
-    /// Packets that the gate's rules have counted.
+    /// Packets that the rules of the chain [`HOLD`] have counted.
     pub packets: u64,
     /// Number of chains, rules, expressions, sets and elements so far, which limits the memory.
     pub(super) things: usize,
@@ -85,7 +85,7 @@ impl Found {
             .collect();
         self.things += expressions.len();
         let (rule, packets) = rule::rule(&expressions);
-        if name == GATE {
+        if name == HOLD {
             self.packets = self.packets.saturating_add(packets);
         }
         let chains = &mut self.ruleset.chains;

@@ -139,7 +139,7 @@ fn remaining_times_and_packet_counts_are_decoded() {
         });
     });
     batch::request(&mut bytes, number::RULE_NEW, 0, 0, |out| {
-        attribute::put_text(out, number::rules::CHAIN, "gate");
+        attribute::put_text(out, number::rules::CHAIN, "hold");
         attribute::nest(out, number::rules::EXPRESSIONS, |list| {
             expression::Expression::Counter(3).put(list);
         });

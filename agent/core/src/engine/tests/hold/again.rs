@@ -14,7 +14,7 @@ pub(super) fn held_again() -> Pod {
 #[test]
 fn restarted_sidecar_keeps_the_hold() {
     let mut stage = held(Mode::Enforce, pod(RestartPolicy::OnFailure, &["app"]));
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.take_hold();
@@ -23,13 +23,13 @@ fn restarted_sidecar_keeps_the_hold() {
     stage.pass(seconds(5));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
 fn sidecar_killed_before_its_start_keeps_the_hold() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.take_hold();
@@ -39,17 +39,17 @@ fn sidecar_killed_before_its_start_keeps_the_hold() {
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.start(PROXY, "j");
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
 fn restarted_proxy_is_awaited_when_configured() {
     let mut stage = held(Mode::Enforce, held_again());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     // The network namespace stays open for the next hold.
     assert!(!stage.take_hold().contains(&"forget".to_owned()));
     stage.exit("i", 1);
@@ -59,7 +59,7 @@ fn restarted_proxy_is_awaited_when_configured() {
     stage.start(PROXY, "j");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 /// Its apps had started before usher, which is no reason against the next hold.
@@ -79,11 +79,11 @@ fn restarted_proxy_of_a_pod_that_was_found_is_awaited() {
 #[test]
 fn restarted_proxy_is_not_awaited_in_observe_mode() {
     let mut stage = held(Mode::Observe, held_again());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     assert!(stage.take_hold().contains(&"forget".to_owned()));
     stage.exit("i", 1);
     assert_eq!(stage.take_hold(), [""; 0]);
@@ -92,14 +92,14 @@ fn restarted_proxy_is_not_awaited_in_observe_mode() {
 #[test]
 fn proxy_that_was_not_running_at_the_deadline_is_not_awaited_again() {
     let mut stage = held(Mode::Enforce, held_again());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.exit("i", 1);
     stage.take_hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
-    stage.opened(1);
+    assert_eq!(stage.take_hold(), ["release all"]);
+    stage.released(1);
     assert!(!stage.take_hold().contains(&ARM.to_owned()));
     stage.start(PROXY, "j");
     assert_eq!(stage.take_hold(), [""; 0]);

@@ -17,10 +17,10 @@ fn from_add_to_ready() {
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(Duration::from_millis(300));
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
-    stage.opened(1);
-    let opened = "hold-released: the sidecar is ready, 300 ms after the hold began; 1 connection had waited, 240 ms";
-    assert_eq!(stage.take_hold(), [opened, "forget"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
+    stage.released(1);
+    let released = "hold-released: the sidecar is ready, 300 ms after the hold began; 1 connection had waited, 240 ms";
+    assert_eq!(stage.take_hold(), [released, "forget"]);
     // Restarts do not start another hold.
     stage.exit("i", 1);
     stage.start(PROXY, "j");
@@ -42,7 +42,7 @@ fn pods_whose_connections_wait_are_counted() {
         stage.start(PROXY, "i");
         stage.probed(ready());
         assert_eq!(counted(&stage), count, "{mode:?}");
-        stage.opened(0);
+        stage.released(0);
         assert_eq!(counted(&stage), 0, "{mode:?}");
     }
 }
@@ -73,13 +73,13 @@ fn sandbox_without_a_uid_is_placed_by_name() {
     stage.list();
     stage.pass(seconds(6));
     stage.list();
-    let answer = "answer Open: the kubelet lists no such pod";
+    let answer = "answer NotHeld: the kubelet lists no such pod";
     assert_eq!(stage.take_hold(), [answer, "forget"]);
 }
 
 #[test]
 fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
-    let turned_away = ["answer Open: the kubelet lists no such pod", "forget"];
+    let turned_away = ["answer NotHeld: the kubelet lists no such pod", "forget"];
     let mut stage = bare(Mode::Enforce, istio());
     let announced = stage.now;
     stage.announce_as(None);
@@ -102,7 +102,7 @@ fn a_sandbox_whose_pod_is_not_listed_waits_for_it_five_seconds() {
 #[test]
 fn unreadable_namespace_delays_no_add() {
     let unread =
-        "answer Open: its Namespace cannot be read; its connections wait once it has been read";
+        "answer NotHeld: its Namespace cannot be read; its connections wait once it has been read";
     for (app_starts, expected) in [
         (false, vec![ARM]),
         (
@@ -135,7 +135,7 @@ fn init_containers_are_not_held() {
     spec.init_containers = vec!["migrate".to_owned(), "istio-init".to_owned()];
     let mut stage = held(Mode::Enforce, spec);
     stage.announce();
-    let later = "answer Open: its connections wait when its init containers have ended";
+    let later = "answer NotHeld: its connections wait when its init containers have ended";
     assert_eq!(stage.take_hold(), [later]);
     stage.start("migrate", "m");
     stage.exit("m", 1);
@@ -150,8 +150,8 @@ fn init_containers_are_not_held() {
     // The kubelet runs init containers again in the same sandbox. This was never observed, and must not cause a
     // deadlock.
     stage.start("istio-init", "l");
-    assert_eq!(stage.take_hold(), ["open all"]);
-    stage.opened(0);
+    assert_eq!(stage.take_hold(), ["release all"]);
+    stage.released(0);
     stage.take_hold();
     stage.exit("l", 0);
     assert_eq!(stage.take_hold(), [ARM]);
@@ -212,7 +212,7 @@ fn pods_that_are_never_held() {
         stage.announce();
         let output = stage.take_hold();
         assert!(
-            output[0].starts_with("answer Open: ") && output[0].contains(reason),
+            output[0].starts_with("answer NotHeld: ") && output[0].contains(reason),
             "{output:?}"
         );
         assert!(
@@ -237,7 +237,7 @@ fn pods_that_are_never_held() {
 #[test]
 fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     let own = ContainerKey {
         pod: uid(),
         id: ContainerId::parse(sandbox().as_str()).unwrap(),
@@ -255,7 +255,7 @@ fn sandbox_that_is_gone_is_forgotten_and_a_new_one_is_held() {
     );
     // Late replies have no effect.
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.announce();
     assert_eq!(stage.take_hold(), [ARM]);
@@ -337,7 +337,7 @@ fn init_containers_of_the_sandbox_before_do_not_count() {
     stage.exit("m", 0);
     stage.take_hold();
     stage.announce();
-    let later = "answer Open: its connections wait when its init containers have ended";
+    let later = "answer NotHeld: its connections wait when its init containers have ended";
     assert_eq!(stage.take_hold(), [later]);
     stage.start("migrate", "n");
     stage.exit("n", 0);
@@ -366,13 +366,13 @@ fn name_selects_the_only_pod_that_may_start() {
 #[test]
 fn second_interface_receives_the_same_reply() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.announce();
     assert_eq!(stage.take_hold(), ["answer Held"]);
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     stage.take_hold();
     stage.announce();
     assert_eq!(stage.take_hold(), ["answer Held", "forget"]);

@@ -7,15 +7,15 @@ use crate::pod::container_change::ContainerChange;
 #[test]
 fn deadline_releases_held_ports() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.take_hold();
     stage.pass(seconds(29));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.take_hold(), ["open all"]);
-    stage.opened(2);
+    assert_eq!(stage.take_hold(), ["release all"]);
+    stage.released(2);
     let output = stage.take_hold();
     assert!(
         output[0].starts_with("hold-released: the sidecar is not ready at the deadline"),
@@ -43,7 +43,7 @@ fn a_release_by_the_kernel_is_reported_as_the_deadline() {
         // Renewed twice.
         ("closed", 16, 16, "31.0 s"),
     ];
-    for (on_deadline, before, frozen, opened) in rows {
+    for (on_deadline, before, frozen, released) in rows {
         let mut spec = istio();
         spec.annotations = [
             ("usher.dev/on-deadline", on_deadline),
@@ -52,17 +52,17 @@ fn a_release_by_the_kernel_is_reported_as_the_deadline() {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
         let mut stage = held(Mode::Enforce, spec);
-        stage.shut();
+        stage.hold();
         stage.start("app", "a");
         stage.start(PROXY, "i");
         stage.pass(seconds(before));
         stage.exit("a", 1);
-        assert_eq!(stage.take_hold().last().unwrap(), "open all");
+        assert_eq!(stage.take_hold().last().unwrap(), "release all");
         // In one step: the agent did not run at the deadline.
         stage.now = stage.now + seconds(frozen);
         stage.tallied(went);
         let expected = format!(
-            "hold-released: the sidecar is not ready at the deadline: connections are released and may be refused, {opened} \
+            "hold-released: the sidecar is not ready at the deadline: connections are released and may be refused, {released} \
              after the hold began; 2 connections had waited, the longest 4520 ms"
         );
         assert_eq!(stage.take_hold()[0], expected);
@@ -72,7 +72,7 @@ fn a_release_by_the_kernel_is_reported_as_the_deadline() {
 #[test]
 fn deadline_counts_from_the_first_app_s_start() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     let renew = "renew 15001 30s";
     // The proxy's image is still being pulled.
     stage.pass(seconds(9));
@@ -90,7 +90,7 @@ fn deadline_counts_from_the_first_app_s_start() {
     stage.start("app", "b");
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 /// The agent stopped while the image of the app was pulled.
@@ -98,7 +98,7 @@ fn deadline_counts_from_the_first_app_s_start() {
 fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
     let stopped = || {
         let mut stage = held(Mode::Enforce, istio());
-        stage.shut();
+        stage.hold();
         let pause = ContainerKey {
             pod: uid(),
             id: ContainerId::parse(sandbox().as_str()).unwrap(),
@@ -116,10 +116,10 @@ fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
     stage.pass(Duration::from_millis(99));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(Duration::from_millis(1));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     let mut stage = stopped();
     stage.start("app", "a");
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     stage.tallied(Tally {
         connections: 1,
         by_kernel: 1,
@@ -140,7 +140,7 @@ fn hold_that_the_kernel_has_ended_does_not_begin_anew_for_an_app_that_runs() {
     stage.pass(seconds(29));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn app_of_the_sandbox_before_starts_no_deadline() {
     let mut stage = held(Mode::Enforce, pod(RestartPolicy::Always, &["app"]));
     stage.start("app", "a");
     stage.exit("a", 1);
-    stage.shut();
+    stage.hold();
     stage.pass(seconds(16));
     assert_eq!(stage.take_hold(), ["renew 15001 30s"]);
 }
@@ -188,29 +188,29 @@ fn hold_that_stays_closed_is_renewed_by_lease() {
     let renew = "renew 15001 20s";
     assert_eq!(stage.take_hold(), [stays, renew, renew]);
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
 fn counting_ends_at_a_mode_change_and_at_the_deadline() {
     let mut stage = held(Mode::Observe, istio());
-    stage.shut();
+    stage.hold();
     stage.hold_mode = Mode::Enforce;
     stage.mode(Mode::Off);
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     let mut spec = istio();
     let closed = [("usher.dev/on-deadline".to_owned(), "closed".to_owned())];
     spec.annotations = closed.into();
     let mut stage = held(Mode::Observe, spec);
-    stage.shut();
+    stage.hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
 fn deadline_of_one_sidecar_comes_also_when_another_is_ready() {
     let mut stage = held(Mode::Enforce, two_sidecars());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.start("daprd", "d");
@@ -218,5 +218,5 @@ fn deadline_of_one_sidecar_comes_also_when_another_is_ready() {
     stage.probed(Probe::Listens { port: 50001 });
     stage.take_hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }

@@ -19,10 +19,10 @@ fn failed_arming_is_reported() {
 }
 
 #[test]
-fn a_lost_gate_is_reported() {
+fn a_lost_hold_is_reported() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
-    stage.opened(0);
+    stage.hold();
+    stage.released(0);
     let output = stage.take_hold();
     assert_eq!(
         output,
@@ -36,12 +36,12 @@ fn a_lost_gate_is_reported() {
 #[test]
 fn ports_that_cannot_be_released_are_reported() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), [WATCH, "open all"]);
-    stage.send(Event::Opened {
+    assert_eq!(stage.take_hold(), [WATCH, "release all"]);
+    stage.send(Event::Released {
         sandbox: sandbox(),
         result: Err("EPERM".to_owned()),
     });
@@ -55,7 +55,7 @@ fn probe_that_could_not_be_made_is_repeated() {
     let closed = ("usher.dev/on-deadline".to_owned(), "closed".to_owned());
     spec.annotations = [closed].into();
     let mut stage = held(Mode::Enforce, spec);
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
@@ -75,7 +75,7 @@ fn probe_that_could_not_be_made_is_repeated() {
         assert_eq!(stage.take_hold(), [again]);
     }
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     failed(&mut stage);
     stage.pass(seconds(10));
     assert_eq!(stage.take_hold(), [""; 0]);

@@ -56,9 +56,9 @@ fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     stage.list();
     assert_eq!(stage.take_hold(), [found, WATCH]);
     stage.pass(seconds(13));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     // The length of the hold before this agent is unknown.
-    stage.send(Event::Opened {
+    stage.send(Event::Released {
         sandbox: SandboxId::parse(key("a").id.as_str()).unwrap(),
         result: Ok(Tally::default()),
     });
@@ -74,7 +74,7 @@ fn tables_of_an_earlier_agent_are_adopted_or_removed() {
         ..remains().unwrap()
     };
     find(&mut stage, "a", Some(over));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     stage.list();
     let gone = "hold-adopted: an earlier agent held connections; its deadline passed before this agent started, and they are released";
     assert_eq!(stage.take_hold(), [gone]);
@@ -82,7 +82,7 @@ fn tables_of_an_earlier_agent_are_adopted_or_removed() {
     let mut stage = restarted(Mode::Off);
     stage.list();
     find(&mut stage, "a", remains());
-    assert_eq!(stage.take_hold(), [found, "open all"]);
+    assert_eq!(stage.take_hold(), [found, "release all"]);
     // The earlier agent left no hold, and the app runs.
     let mut stage = restarted(Mode::Enforce);
     stage.list();
@@ -119,8 +119,8 @@ fn pod_whose_hold_expired_before_its_app_started_is_held_anew() {
         spec.annotations.extend([start]);
         let mut stage = held(Mode::Enforce, spec);
         find(&mut stage, &pause(), expired());
-        assert_eq!(stage.take_hold(), [EXPIRED, "open all"]);
-        stage.opened(0);
+        assert_eq!(stage.take_hold(), [EXPIRED, "release all"]);
+        stage.released(0);
         // Its init containers ended before the earlier agent held it. Nothing was refused at the deadline.
         assert_eq!(stage.take_hold(), [ARM, "starts [app 30s]"], "{inits:?}");
     }
@@ -136,8 +136,8 @@ fn pod_whose_hold_expired_after_its_app_started_is_not_held_again() {
         stage.start("app", "a");
         assert_eq!(stage.take_hold(), ["look"]);
         find(&mut stage, &pause(), expired());
-        assert_eq!(stage.take_hold(), [EXPIRED, "open all"]);
-        stage.opened(0);
+        assert_eq!(stage.take_hold(), [EXPIRED, "release all"]);
+        stage.released(0);
         let output = stage.take_hold();
         assert!(output[0].starts_with(DEADLINE), "{output:?}");
         assert_eq!(output[1..], ["forget"]);
@@ -152,7 +152,7 @@ fn pod_whose_init_containers_run_again_waits_for_them() {
     let mut stage = held(Mode::Enforce, spec);
     stage.start("istio-init", "k");
     find(&mut stage, &pause(), expired());
-    stage.opened(0);
+    stage.released(0);
     stage.take_hold();
     stage.exit("k", 0);
     assert_eq!(stage.take_hold(), [""; 0]);
@@ -228,7 +228,7 @@ fn adopted_hold_has_a_bounded_deadline() {
     stage.list();
     stage.take_hold();
     stage.pass(seconds(601));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 /// While the API server does not return the Namespace.
@@ -243,7 +243,7 @@ fn adopted_hold_without_a_view_ends_at_its_deadline() {
     stage.pass(seconds(11));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     stage.start("app", "a");
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(25));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 /// The agent did not run at the deadline of a hold that it had adopted through the proxy.
@@ -338,7 +338,7 @@ fn sandbox_that_was_found_before_its_announcement_gets_a_reply() {
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     assert_eq!(stage.take_hold().last().unwrap(), "forget");
     stage.announce();
     assert_eq!(stage.take_hold(), ["answer Held", "forget"]);
@@ -348,7 +348,7 @@ fn sandbox_that_was_found_before_its_announcement_gets_a_reply() {
     find(&mut stage, &pause(), None);
     stage.take_hold();
     stage.announce();
-    let released = "answer Open: its connections are released";
+    let released = "answer NotHeld: its connections are released";
     assert_eq!(stage.take_hold(), [released, "forget"]);
     // Its init containers run.
     let mut spec = istio();
@@ -356,7 +356,7 @@ fn sandbox_that_was_found_before_its_announcement_gets_a_reply() {
     let mut stage = held(Mode::Enforce, spec);
     find(&mut stage, &pause(), None);
     stage.announce();
-    let later = "answer Open: its connections wait when its init containers have ended";
+    let later = "answer NotHeld: its connections wait when its init containers have ended";
     assert_eq!(stage.take_hold(), [later]);
 }
 

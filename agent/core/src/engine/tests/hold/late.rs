@@ -5,7 +5,7 @@ use crate::base::id::{ContainerId, ContainerKey};
 use crate::pod::container_change::ContainerChange;
 
 const LATE: [&str; 3] = [
-    "answer Open: the pod's apps had started before their connections could be held",
+    "answer NotHeld: the pod's apps had started before their connections could be held",
     "not-held: the pod's apps had started before their connections could be held",
     "forget",
 ];
@@ -74,8 +74,8 @@ fn app_that_started_before_its_table_was_installed_is_released() {
         assert_eq!(stage.take_hold(), [ARM]);
         stage.start("app", "a");
         stage.armed();
-        assert_eq!(stage.take_hold(), [LATE[0], LATE[1], "open all"]);
-        stage.opened(0);
+        assert_eq!(stage.take_hold(), [LATE[0], LATE[1], "release all"]);
+        stage.released(0);
         if spec.annotations["usher.dev/hold-again"] == "false" {
             assert_eq!(stage.take_hold(), ["forget"]);
             continue;
@@ -133,5 +133,5 @@ fn the_deadline_also_counts_for_an_app_that_started_before_the_table_of_a_found_
     stage.armed();
     stage.take_hold();
     stage.pass(seconds(31));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }

@@ -88,7 +88,7 @@ fn check(pod: &Pod, listens_at: &BTreeMap<u16, u64>, ready_at: Option<u64>) {
     let begin = stage.now;
     let mut waiting: BTreeSet<u16> = BTreeSet::new();
     let mut watched: BTreeSet<Probe> = BTreeSet::new();
-    let mut opened: BTreeMap<u16, Duration> = BTreeMap::new();
+    let mut released: BTreeMap<u16, Duration> = BTreeMap::new();
     for action in &stage.actions {
         match action {
             Action::Arm { wanted, .. } => waiting.extend(wanted.ports.iter().map(|one| one.port)),
@@ -113,13 +113,13 @@ fn check(pod: &Pod, listens_at: &BTreeMap<u16, u64>, ready_at: Option<u64>) {
         }
         for action in &stage.actions {
             let ports: Vec<u16> = match action {
-                Action::OpenAll { .. } => waiting.iter().copied().collect(),
-                Action::OpenSome { ports, .. } => ports.clone(),
+                Action::ReleaseAll { .. } => waiting.iter().copied().collect(),
+                Action::ReleasePorts { ports, .. } => ports.clone(),
                 _ => continue,
             };
             for port in ports {
                 waiting.remove(&port);
-                opened.insert(port, now);
+                released.insert(port, now);
             }
         }
     }
@@ -129,10 +129,10 @@ fn check(pod: &Pod, listens_at: &BTreeMap<u16, u64>, ready_at: Option<u64>) {
         };
         let without_usher = Duration::from_millis(at * 100);
         let longest = without_usher + GRACE;
-        let found = opened.get(&port);
+        let found = released.get(&port);
         assert!(
             found.is_some_and(|found| *found <= longest),
-            "{pod:#?}\n:{port} listens at {without_usher:?} and is opened at {found:?}"
+            "{pod:#?}\n:{port} listens at {without_usher:?} and is released at {found:?}"
         );
     }
 }

@@ -74,9 +74,9 @@ const NAMES: [&str; 4] = ["first", "second", "app", PROXY];
 struct Place {
     answered: u32,
     /// The start of the hold.
-    shut: Option<Timestamp>,
+    held_since: Option<Timestamp>,
     arming: bool,
-    opening: bool,
+    releasing: bool,
     forgotten: bool,
 }
 
@@ -155,22 +155,25 @@ impl World {
                 }
                 Action::Arm { sandbox, wanted } => {
                     let place = self.places.entry(sandbox).or_default();
-                    assert!(!place.arming && !place.opening && place.shut.is_none());
+                    assert!(!place.arming && !place.releasing && place.held_since.is_none());
                     assert!(!place.forgotten && !wanted.ports.is_empty());
                     place.arming = true;
                 }
-                Action::OpenAll { sandbox } => {
+                Action::ReleaseAll { sandbox } => {
                     let place = self.places.entry(sandbox).or_default();
-                    assert!(place.shut.is_some() && !place.opening, "nothing to open");
-                    place.opening = true;
+                    assert!(
+                        place.held_since.is_some() && !place.releasing,
+                        "nothing to release"
+                    );
+                    place.releasing = true;
                 }
-                Action::OpenSome { .. } => panic!("this pod has one held port"),
+                Action::ReleasePorts { .. } => panic!("this pod has one held port"),
                 Action::Renew { sandbox, .. } => {
                     let app = self.app_since.is_none_or(|since| since == self.now);
                     assert!(app, "a deadline is put off while an app may wait");
                     let place = self.places.entry(sandbox).or_default();
-                    assert!(place.shut.is_some() && !place.opening);
-                    place.shut = Some(self.now);
+                    assert!(place.held_since.is_some() && !place.releasing);
+                    place.held_since = Some(self.now);
                 }
                 Action::HoldStarts { starts, .. } => {
                     let names = starts.into_iter().map(|start| start.container);
@@ -248,8 +251,11 @@ impl World {
                 }
             }
             Step::Ready => {
-                let shut = self.places.iter().filter(|(_, place)| place.shut.is_some());
-                let sandboxes: Vec<SandboxId> = shut.map(|(id, _)| id.clone()).collect();
+                let held = self
+                    .places
+                    .iter()
+                    .filter(|(_, place)| place.held_since.is_some());
+                let sandboxes: Vec<SandboxId> = held.map(|(id, _)| id.clone()).collect();
                 for sandbox in sandboxes {
                     let probe = Probe::Answers {
                         port: 15021,
@@ -304,13 +310,13 @@ impl World {
                 continue;
             };
             if std::mem::take(&mut place.arming) {
-                place.shut = well.then_some(now);
+                place.held_since = well.then_some(now);
                 let result = if well { Ok(()) } else { Err("no".to_owned()) };
                 self.send(Event::Armed { sandbox, result });
-            } else if std::mem::take(&mut place.opening) {
-                place.shut = None;
+            } else if std::mem::take(&mut place.releasing) {
+                place.held_since = None;
                 let result = Ok(Tally::default());
-                self.send(Event::Opened { sandbox, result });
+                self.send(Event::Released { sandbox, result });
             }
         }
     }
@@ -334,14 +340,14 @@ impl World {
             );
             assert!(self.supported, "a start is held although the node cannot");
             assert!(!self.denied, "a start is held after a denied exec");
-            let here = |place: &Place| !place.forgotten && !place.opening;
+            let here = |place: &Place| !place.forgotten && !place.releasing;
             let here = self.places.values().any(here);
             assert!(here, "a start is held for ever");
         }
         let init_runs = self.living[0].is_some() || self.living[1].is_some();
         for place in self.places.values() {
             assert!(place.answered <= 1, "answered twice");
-            let Some(since) = place.shut.filter(|_| !place.opening) else {
+            let Some(since) = place.held_since.filter(|_| !place.releasing) else {
                 continue;
             };
             assert!(!init_runs, "an init container waits for what waits for it");
@@ -373,7 +379,7 @@ proptest! {
         world.check();
         for place in world.places.values() {
             let no_app_waits = world.app_since.is_none();
-            assert!(place.shut.is_none() || no_app_waits, "held for ever");
+            assert!(place.held_since.is_none() || no_app_waits, "held for ever");
         }
 
         // A start may stay held while the app or its init containers have not run.

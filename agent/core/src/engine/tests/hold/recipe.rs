@@ -28,7 +28,7 @@ fn readiness_probe_depends_on_the_version() {
         let mut spec = istio();
         spec.containers[1].image = image.to_owned();
         let mut stage = held(Mode::Enforce, spec);
-        stage.shut();
+        stage.hold();
         stage.start(PROXY, "i");
         stage.take_hold().remove(0)
     };
@@ -50,7 +50,7 @@ fn a_port_may_depend_on_the_sidecars_arguments() {
         armed(spec)
     };
     assert_eq!(vault(Some("true")), "arm 8200 30s, users []");
-    assert!(vault(None).starts_with("answer Open: no recipe knows a port"));
+    assert!(vault(None).starts_with("answer NotHeld: no recipe knows a port"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Stage {
 
     /// Announces and arms the pod; the start of its app is marked and held.
     fn start_held(&mut self) {
-        self.shut();
+        self.hold();
         self.reported("a", "app", StartResult::Marked);
         self.start("app", "a");
         self.reported("a", "app", StartResult::Held);
@@ -73,12 +73,12 @@ fn start_waits_from_the_announcement_until_the_sidecar_is_ready() {
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
     stage.reported("a", "app", released(1234));
     let went = "start-released: the sidecar is ready; its start was held for 1234 ms";
     assert_eq!(stage.take_hold(), [went]);
     assert_eq!(stage.engine.census().held_starts, 0);
-    stage.opened(0);
+    stage.released(0);
     stage.take_hold();
     // The app restarts while the proxy is ready.
     stage.exit("a", 1);
@@ -99,7 +99,7 @@ fn start_is_held_only_when_requested_and_enforced() {
     stage.start(PROXY, "i");
     stage.pass(seconds(3));
     stage.probed(ready());
-    stage.opened(2);
+    stage.released(2);
     let output = stage.take_hold();
     let would = output.iter().find(|line| line.starts_with("would-hold"));
     let would = would.unwrap();
@@ -120,7 +120,7 @@ fn node_that_cannot_hold_starts_holds_connections_and_reports_it() {
     stage.send(Event::PodAppeared(uid()));
     stage.list();
     stage.announce();
-    let not = "start-not-held: its start is not held: the node cannot: fanotify: not permitted; its connections are held";
+    let not = "start-not-held: its start is not held: the node cannot hold starts: fanotify: not permitted; its connections are held";
     assert_eq!(stage.take_hold(), [ARM, not]);
     stage.armed();
     assert_eq!(stage.take_hold()[1], ARMED);

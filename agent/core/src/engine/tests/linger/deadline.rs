@@ -61,15 +61,15 @@ fn kubelet_that_does_not_reply_releases_it() {
     let mut stage = armed(requested());
     stage.held_at(NOON);
     stage.take();
-    stage.asked = false;
+    stage.lists_pods = false;
     stage.send(Event::PodsUnavailable);
     for _ in 0..31 {
         stage.now = stage.now + Duration::from_millis(100);
-        stage.asked = false;
+        stage.lists_pods = false;
         stage.send(Event::Timer);
     }
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(line.contains("did not confirm"), "{line}");
 }
 
@@ -80,7 +80,7 @@ fn rest_of_the_grace_period_is_for_the_sidecar() {
     assert_eq!(stage.take(), [""; 0]);
     stage.pass(seconds(2));
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(
         line.contains("the rest of the pod's grace period"),
         "{line}"
@@ -130,7 +130,7 @@ fn grace_period_that_is_too_short_is_the_reason() {
     stage.held_at(NOON);
     stage.list();
     assert!(stage.take().contains(&"stops []".to_owned()));
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(
         line.contains("the rest of the pod's grace period"),
         "{line}"
@@ -147,7 +147,7 @@ fn later_shorter_deadline_is_kept() {
     assert_eq!(stage.take(), ["stops [istio-proxy 8s]"]);
     stage.pass(seconds(1));
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(
         line.contains("the rest of the pod's grace period"),
         "{line}"
@@ -176,19 +176,19 @@ fn grace_period_of_the_first_deletion_stays() {
 #[test]
 fn unlisted_pod_is_released() {
     let mut stage = Stage::lingering(requested());
-    assert!(!stage.asked);
+    assert!(!stage.lists_pods);
     stage.now = stage.now + seconds(2);
     stage.send(Event::Timer);
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.answer_with(Vec::new());
     assert_eq!(stage.take(), ["stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(line.contains("no longer lists the pod"), "{line}");
 
     // A list that was requested before the signal proves nothing.
     let mut stage = armed(requested());
     stage.mode(Mode::Off);
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.now = stage.now + Duration::from_millis(5);
     stage.held_at(NOON);
     stage.take();
@@ -207,7 +207,7 @@ fn kubelet_is_queried_only_while_a_signal_waits() {
     stage.pass(seconds(20));
     assert_eq!(lists(&stage) - before, 10);
     stage.pass(seconds(4));
-    stage.released(false);
+    stage.stop_released(false);
     stage.exit("i", 0);
     // The one that was requested before the release.
     stage.pass(seconds(2));
@@ -223,7 +223,7 @@ fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
     let mut stage = Stage::lingering(requested());
     stage.pass(seconds(10));
     stage.exit("a", 0);
-    stage.released(false);
+    stage.stop_released(false);
     stage.take();
     stage.pass(seconds(20));
     assert_eq!(stage.take(), [""; 0]);
@@ -242,7 +242,7 @@ fn sidecar_that_ignores_its_signal_is_killed_at_the_deadline() {
     // A sidecar that exits in time is not killed.
     let mut stage = Stage::lingering(requested());
     stage.exit("a", 0);
-    stage.released(false);
+    stage.stop_released(false);
     stage.exit("i", 0);
     stage.take();
     stage.pass(seconds(100));
@@ -325,7 +325,7 @@ fn clocks_take_no_time_from_a_sidecar() {
     stage.list();
     stage.pass(seconds(5));
     stage.exit("a", 0);
-    stage.released(false);
+    stage.stop_released(false);
     stage.take();
     stage.pass(seconds(25));
     assert_eq!(stage.take(), [""; 0]);
@@ -338,7 +338,7 @@ fn restarted_sidecar_is_not_killed() {
     let mut stage = armed(requested());
     stage.held_at(NOON);
     stage.list();
-    stage.released(false);
+    stage.stop_released(false);
     stage.take();
     stage.pass(seconds(100));
     assert_eq!(stage.take(), [""; 0]);

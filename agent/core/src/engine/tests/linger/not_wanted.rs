@@ -7,7 +7,7 @@ fn signal_that_nothing_wants_is_released() {
     let mut stage = stage(Mode::Off, requested());
     stage.held_at(NOON);
     assert_eq!(stage.take(), [HELD, "stops []"]);
-    let line = stage.released(false);
+    let line = stage.stop_released(false);
     assert!(line.contains("changed"), "{line}");
     stage.take();
     stage.pass(seconds(100));

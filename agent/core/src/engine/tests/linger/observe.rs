@@ -241,7 +241,7 @@ fn stop_signals_without_a_deletion_are_not_reported() {
     stage.take();
     stage.stop_observed("a");
     stage.stop_observed("i");
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.list();
     stage.reply_to_sample("a", Ok(FIRST));
     stage.reply_to_sample("i", Ok(FIRST));

@@ -5,9 +5,9 @@ use crate::{kube_event::EventRecorder, pod::spec::plain, settings::config::Confi
 
 /// `x` ships logs, `m` is a mesh proxy, `h` a helper; each takes this many seconds to end after its signal.
 fn recipes([helper, logs, mesh]: [u64; 3]) -> Config {
-    let recipe = |name: &str, order: &str, takes: u64| {
+    let recipe = |name: &str, stage: &str, takes: u64| {
         format!(
-            "{{name: {name}, order: {order}, recognize: [{{name: [{name}]}}], quit: [{{signal: SIGTERM, takes: {takes}s}}]}}"
+            "{{name: {name}, stage: {stage}, recognize: [{{name: [{name}]}}], quit: [{{signal: SIGTERM, takes: {takes}s}}]}}"
         )
     };
     let recipes = [

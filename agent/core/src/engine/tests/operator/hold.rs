@@ -34,20 +34,20 @@ fn found(stage: &mut Stage, run: &str) -> SandboxId {
 #[test]
 fn counting_table_is_replaced_by_a_hold() {
     let mut stage = held(Mode::Observe, istio());
-    stage.shut();
-    let output = taken(stage.order(Verb::Hold));
+    stage.hold();
+    let output = taken(stage.request(Verb::Hold));
     assert_eq!(output.ports, [15001]);
     assert_eq!(output.despite, ["the node's mode is observe"]);
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     assert_eq!(stage.engine.hold_came_about(&uid()), Some(true));
-    stage.opened(0);
+    stage.released(0);
     assert_eq!(stage.take_hold()[1..], [ARM.to_owned()]);
     stage.armed();
     assert_eq!(stage.take_hold(), [ARMED]);
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.probed(ready());
-    stage.opened(1);
+    stage.released(1);
     let output = stage.take_hold();
     assert!(
         output[1].starts_with("hold-released: the sidecar is ready"),
@@ -61,7 +61,7 @@ fn counting_table_is_replaced_by_a_hold() {
 fn late_hold_affects_new_connections_only() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
         let mut stage = started(mode, istio());
-        let output = taken(stage.order(Verb::Hold)).message;
+        let output = taken(stage.request(Verb::Hold)).message;
         assert!(
             output.contains("existing connections are not changed"),
             "{output}"
@@ -76,11 +76,11 @@ fn late_hold_affects_new_connections_only() {
         });
         assert_eq!(stage.take_hold(), [ARMED, WATCH]);
         assert_eq!(stage.engine.hold_came_about(&uid()), Some(true));
-        let again = stage.order(Verb::Hold);
+        let again = stage.request(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{again:?}");
         stage.pass(seconds(30));
-        assert_eq!(stage.take_hold(), ["open all"], "{mode:?}");
-        stage.send(Event::Opened {
+        assert_eq!(stage.take_hold(), ["release all"], "{mode:?}");
+        stage.send(Event::Released {
             sandbox,
             result: Ok(crate::hold::Tally::default()),
         });
@@ -95,14 +95,14 @@ fn late_hold_affects_new_connections_only() {
 #[test]
 fn a_namespace_that_cannot_be_opened_is_reported() {
     let mut stage = started(Mode::Observe, istio());
-    taken(stage.order(Verb::Hold));
+    taken(stage.request(Verb::Hold));
     assert_eq!(stage.take_hold(), ["look"]);
     assert_eq!(stage.engine.hold_came_about(&uid()), None);
     let key = key("a");
     stage.send(Event::NotFound { key });
     assert_eq!(stage.engine.hold_came_about(&uid()), Some(false));
     // A table that cannot be created fails the hold as well.
-    taken(stage.order(Verb::Hold));
+    taken(stage.request(Verb::Hold));
     let sandbox = found(&mut stage, "a");
     let result = Err("no".to_owned());
     stage.send(Event::Armed { sandbox, result });
@@ -117,7 +117,7 @@ fn pod_whose_containers_have_all_ended_is_held_at_the_next_start() {
     let mut stage = started(Mode::Enforce, spec);
     stage.exit("a", 1);
     stage.exit("i", 1);
-    taken(stage.order(Verb::Hold));
+    taken(stage.request(Verb::Hold));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.start(PROXY, "i2");
     assert_eq!(stage.take_hold(), ["look"]);
@@ -131,7 +131,7 @@ fn pod_in_creation_is_held_despite_its_opt_out() {
     let no = ("usher.dev/hold".to_owned(), "false".to_owned());
     spec.annotations.extend([no]);
     let mut stage = held(Mode::Observe, spec);
-    let output = taken(stage.order(Verb::Hold));
+    let output = taken(stage.request(Verb::Hold));
     assert!(
         output.despite[1].contains("usher.dev/hold is"),
         "{output:?}"
@@ -152,7 +152,7 @@ fn hold_request_is_redundant_when_the_pod_will_be_held() {
         let mut spec = istio();
         spec.annotations.extend(opted_out.then(|| no.clone()));
         let mut stage = held(mode, spec);
-        let first = stage.order(Verb::Hold);
+        let first = stage.request(Verb::Hold);
         if anyway {
             let Answer::Nothing(message) = first else {
                 panic!("{mode:?}: {first:?}");
@@ -162,14 +162,14 @@ fn hold_request_is_redundant_when_the_pod_will_be_held() {
         }
         taken(first);
         // The hold is already requested.
-        let again = stage.order(Verb::Hold);
+        let again = stage.request(Verb::Hold);
         assert!(matches!(again, Answer::Nothing(_)), "{mode:?}: {again:?}");
     }
 }
 
 #[test]
 fn reply_names_each_awaited_sidecar_once() {
-    let message = |spec| taken(held(Mode::Observe, spec).order(Verb::Hold)).message;
+    let message = |spec| taken(held(Mode::Observe, spec).request(Verb::Hold)).message;
     let waits = "wait from the end of its init containers on until";
     let expected = format!("connections to :15001 {waits} istio-proxy is ready, for at most 30s");
     assert_eq!(message(istio()), expected);
@@ -188,15 +188,15 @@ fn a_refused_hold_has_a_reason() {
     let mut spec = istio();
     spec.host_network = true;
     let mut stage = started(Mode::Enforce, spec);
-    let why = refused(stage.order(Verb::Hold)).to_string();
+    let why = refused(stage.request(Verb::Hold)).to_string();
     assert_eq!(why, "the pod uses the host's network namespace");
     assert!(matches!(
-        refused(stage.order(Verb::Repair)),
+        refused(stage.request(Verb::Repair)),
         Refused::NotHeld(_)
     ));
     let mut stage = started(Mode::Enforce, istio());
     stage.exit("a", 0);
-    let why = refused(stage.order(Verb::Hold)).to_string();
+    let why = refused(stage.request(Verb::Hold)).to_string();
     assert_eq!(why, "the pod is being deleted, or its apps have ended");
     assert!(stage.operator_requests().is_empty());
 }
@@ -204,27 +204,27 @@ fn a_refused_hold_has_a_reason() {
 #[test]
 fn waiting_connections_are_released() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
-    let dry = taken(stage.ordered(Verb::Release, true));
+    stage.hold();
+    let dry = taken(stage.request_with(Verb::Release, true));
     assert_eq!(stage.take_hold(), [""; 0]);
-    assert_eq!(taken(stage.order(Verb::Release)), dry);
+    assert_eq!(taken(stage.request(Verb::Release)), dry);
     assert_eq!(dry.message, "releases connections to :15001");
     assert_eq!(dry.ports, [15001]);
-    assert_eq!(stage.take_hold(), ["open all"]);
-    let again = stage.order(Verb::Release);
+    assert_eq!(stage.take_hold(), ["release all"]);
+    let again = stage.request(Verb::Release);
     assert_eq!(
         again,
         Answer::Nothing("its ports are being released already".to_owned())
     );
-    assert_eq!(refused(stage.order(Verb::Hold)), Refused::Busy);
-    stage.opened(2);
+    assert_eq!(refused(stage.request(Verb::Hold)), Refused::Busy);
+    stage.released(2);
     let output = stage.take_hold();
     assert!(
         output[0].starts_with(&format!("hold-released: {RELEASED}")),
         "{output:?}"
     );
     assert_eq!(output[1], "forget");
-    let over = stage.order(Verb::Release);
+    let over = stage.request(Verb::Release);
     assert_eq!(over, Answer::Nothing("nothing is held".to_owned()));
     assert_eq!(
         stage.operator_requests(),
@@ -259,8 +259,8 @@ fn waiting_start_reports_what_released_it() {
     };
     let released_by_operator = reported(|stage| {
         stage.armed();
-        taken(stage.order(Verb::Release));
-        stage.opened(0);
+        taken(stage.request(Verb::Release));
+        stage.released(0);
     });
     let expected = format!("start-released: {RELEASED}; its start was held for 12 ms");
     assert_eq!(released_by_operator, expected);
@@ -282,15 +282,15 @@ fn pending_hold_is_canceled() {
     let not = "connections will not be held";
     for mode in [Mode::Off, Mode::Observe] {
         let mut stage = held(mode, istio());
-        assert_eq!(stage.order(Verb::Release), nothing(), "{mode:?}");
+        assert_eq!(stage.request(Verb::Release), nothing(), "{mode:?}");
     }
     let mut stage = held(Mode::Enforce, istio());
-    assert_eq!(taken(stage.order(Verb::Release)).message, not);
+    assert_eq!(taken(stage.request(Verb::Release)).message, not);
     // A pending hold: the agent has not found the network namespace yet.
     let mut stage = started(Mode::Off, istio());
-    assert_eq!(stage.order(Verb::Release), nothing());
-    taken(stage.order(Verb::Hold));
-    assert_eq!(taken(stage.order(Verb::Release)).message, not);
+    assert_eq!(stage.request(Verb::Release), nothing());
+    taken(stage.request(Verb::Hold));
+    assert_eq!(taken(stage.request(Verb::Release)).message, not);
 }
 
 #[test]
@@ -299,11 +299,11 @@ fn a_release_lasts() {
     let again = ("usher.dev/hold-again".to_owned(), "true".to_owned());
     spec.annotations.extend([again]);
     let mut stage = held(Mode::Enforce, spec);
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
-    stage.order(Verb::Release);
-    stage.opened(0);
+    stage.request(Verb::Release);
+    stage.released(0);
     stage.take_hold();
     stage.exit("i", 1);
     stage.start(PROXY, "i2");
@@ -325,11 +325,11 @@ fn waiting_starts_are_released() {
         output.contains(&"starts [app 30s]".to_owned()),
         "{output:?}"
     );
-    taken(stage.order(Verb::Release));
+    taken(stage.request(Verb::Release));
     assert_eq!(stage.take_hold(), ["forget", "starts []"]);
     let mut stage = held(Mode::Observe, istio());
-    stage.shut();
-    let counted = stage.order(Verb::Release);
+    stage.hold();
+    let counted = stage.request(Verb::Release);
     assert_eq!(
         counted,
         Answer::Nothing("nothing is held in observe mode".to_owned())
@@ -339,24 +339,24 @@ fn waiting_starts_are_released() {
 #[test]
 fn modified_rules_are_repaired() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.take_hold();
     stage.now = stage.now + seconds(10);
     let table = stage.engine.table(stage.now, &uid()).unwrap();
     assert_eq!(table.ports[0].timeout, seconds(20));
-    let repaired = taken(stage.order(Verb::Repair));
+    let repaired = taken(stage.request(Verb::Repair));
     assert_eq!(repaired.ports, [15001]);
     let message = "installs the table again; connections to :15001 stay held";
     assert_eq!(repaired.message, message);
     assert_eq!(stage.take_hold(), ["repair 15001 20s"]);
     // A repair is rejected while the ports are being released.
-    stage.order(Verb::Release);
-    assert_eq!(refused(stage.order(Verb::Repair)), Refused::Busy);
+    stage.request(Verb::Release);
+    assert_eq!(refused(stage.request(Verb::Repair)), Refused::Busy);
     // No table is wanted, so the agent reads the existing one.
     let mut stage = started(Mode::Enforce, istio());
     assert_eq!(stage.engine.table(stage.now, &uid()), None);
-    let message = taken(stage.order(Verb::Repair)).message;
+    let message = taken(stage.request(Verb::Repair)).message;
     assert!(message.starts_with("no table is expected"), "{message}");
     assert_eq!(stage.take_hold(), ["look"]);
 }
@@ -366,7 +366,7 @@ fn a_request_for_an_unlisted_pod_is_refused() {
     let mut stage = bare(Mode::Enforce, istio());
     stage.send(Event::PodAppeared(uid()));
     for verb in [Verb::Hold, Verb::Release, Verb::Repair] {
-        let why = refused(stage.order(verb));
+        let why = refused(stage.request(verb));
         assert_eq!(why, Refused::Unknown(WaitReason::Unlisted), "{verb:?}");
     }
 }

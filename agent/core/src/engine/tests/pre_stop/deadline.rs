@@ -77,7 +77,7 @@ fn unlisted_pod_is_released() {
     let mut stage = held();
     stage.now = stage.now + seconds(2);
     stage.send(Event::Timer);
-    assert!(stage.asked);
+    assert!(stage.lists_pods);
     stage.answer_with(Vec::new());
     assert_eq!(stage.take(), ["stops []"]);
     let line = stage.app_released(false);

@@ -37,7 +37,7 @@ pub(super) struct Simulation<'scenario> {
     pending: BTreeMap<String, VecDeque<Event>>,
     stage: Option<Stage>,
     /// Runs that were requested to quit, and did.
-    pub(super) asked: Vec<String>,
+    pub(super) requested: Vec<String>,
     /// Everything that happened, printed if the property fails.
     pub(super) trace: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Simulation<'_> {
             oldest: 0,
             pending: BTreeMap::new(),
             stage: None,
-            asked: Vec::new(),
+            requested: Vec::new(),
             trace: Vec::new(),
         }
     }
@@ -172,29 +172,29 @@ impl Simulation<'_> {
     fn answer(&mut self) {
         let stage = self.stage.as_mut().unwrap();
         if self.scenario.manual {
-            stage.order(Verb::Quit { force: false });
+            stage.request(Verb::Quit { force: false });
         }
         let attempts = std::mem::take(&mut stage.attempts);
         stage.log.clear();
         stage.done.clear();
         for (key, step) in attempts {
-            let asked = text_of(&key);
+            let requested = text_of(&key);
             let mut members = self.kubelet.members.iter();
             let at = members
-                .position(|member| member.runs > 0 && run(member, member.runs - 1) == asked)
+                .position(|member| member.runs > 0 && run(member, member.runs - 1) == requested)
                 .unwrap();
             let member = &self.kubelet.members[at];
-            self.trace.push(format!("requested: {asked} {step}"));
+            self.trace.push(format!("requested: {requested} {step}"));
             let trace = || self.trace.join("\n");
             assert!(self.kubelet.is_finished(), "too early\n{}", trace());
             assert!(member.runs_now(), "the request was pointless\n{}", trace());
             let quits = !member.is_app && !member.restarts_after(0);
             assert!(quits, "it would come back\n{}", trace());
-            self.asked.push(asked.clone());
+            self.requested.push(requested.clone());
             self.stage
                 .as_mut()
                 .unwrap()
-                .outcome(&asked, Outcome::Accepted);
+                .outcome(&requested, Outcome::Accepted);
             let ended = self.kubelet.end(at, Some(0));
             self.happen(Some(ended));
         }

@@ -130,13 +130,13 @@ fn opted_out() {
             &[OPTED_OUT],
         ),
         row(
-            "the annotation counts before the label",
+            "the annotation overrides the label",
             "Never app istio-proxy annotation:usher.dev/quit=true label:usher.dev/quit=false",
             "all ; app!0",
             &[FINISHED, QUIT],
         ),
         row(
-            "the pod counts before its Namespace",
+            "the pod overrides its Namespace",
             "Never app istio-proxy usher.dev/quit=true annotation:usher.dev/quit=false",
             "all ; app!0",
             &[FINISHED, QUIT],

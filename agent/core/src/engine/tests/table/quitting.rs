@@ -5,7 +5,7 @@ use super::{check, check_with, row};
 const QUIT: &str = "istio-proxy.0 POST :15020/quitquitquit";
 const FINISHED: &str = "pod-finished: still running: istio-proxy";
 /// SIGTERM ends it with a code that fails a successful pod.
-const FRAGILE: &str = "{recipes: [{name: fragile, order: logs, recognize: [{image: [acme/fragile]}], \
+const FRAGILE: &str = "{recipes: [{name: fragile, stage: logs, recognize: [{image: [acme/fragile]}], \
                    quit: [{post: {port: 4000, path: /stop}, code: 0}, {signal: SIGTERM, code: 143}]}]}";
 
 #[test]
@@ -184,7 +184,7 @@ fn late_reply_leaves_no_state() {
             row(
                 "what was left out meanwhile is allowed",
                 POD,
-                "config all app!0 tool>late ; 1s usher.dev/spoil=true list 1s",
+                "config all app!0 tool>late ; 1s usher.dev/allow-pod-failure=true list 1s",
                 &["tool.0 SIGTERM"],
             ),
         ],
@@ -270,7 +270,7 @@ fn versions_and_recipes_received_later() {
             &[FINISHED, QUIT],
         ),
     ]);
-    const SHIPPER: &str = "{recipes: [{name: shipper, order: logs, recognize: [{image: [acme/shipper]}], \
+    const SHIPPER: &str = "{recipes: [{name: shipper, stage: logs, recognize: [{image: [acme/shipper]}], \
                    quit: [{post: {port: 4000, path: /stop}, code: 0}]}]}";
     check_with(
         &[

@@ -125,7 +125,7 @@ fn the_exit_of_a_sidecar_with_an_unseen_start() {
             &[ACCEPTED, ENDED],
         ),
         row(
-            "it ended before its answer was heard",
+            "it ended before its reply arrived",
             "Never app istio-proxy",
             "pod *istio-proxy +app list app!0 ; istio-proxy!created istio-proxy>accepted",
             &[ACCEPTED, ENDED],

@@ -270,7 +270,7 @@ impl Scenario {
             }
             _ => {
                 if let Some(version) = what.strip_prefix("version=") {
-                    let asked = self.stage.questions.contains(&key(&run));
+                    let asked = self.stage.version_queries.contains(&key(&run));
                     assert!(asked, "{name} has not been asked");
                     let (key, version) = (key(&run), Some(version.to_owned()));
                     return self.stage.send(Event::VersionAnswered { key, version });

@@ -132,7 +132,7 @@ fn exit_codes_unknown_to_the_kernel() {
             ],
         ),
         row(
-            "it came and went before anybody could look, and the status comes when nothing else has the kubelet asked",
+            "it ran and ended unobserved, and its status arrives without any other request to the kubelet",
             "Never app istio-proxy",
             "pod +istio-proxy app=W list 20s ; app=T0 100s",
             &[FINISHED, QUIT],
@@ -248,7 +248,7 @@ fn exit_codes_unknown_to_the_kernel() {
             ],
         ),
         row(
-            "the kernel's code counts before the status",
+            "the kernel's code overrides the status",
             "OnFailure app istio-proxy",
             "all ; app!3 app=T0 list",
             &["waiting: ended with exit code 3"],

@@ -93,7 +93,7 @@ fn before_and_after_a_step() {
             &["istio-proxy sidecar-ended: by itself"],
         ),
         row(
-            "drained beside a step that spoils",
+            "drained beside a step that would fail the pod",
             "Never app logs usher.dev/drain=5s",
             "all ; app!0",
             &["pod-finished: still running: logs", "logs.0 SIGTERM"],
@@ -111,7 +111,7 @@ fn before_and_after_a_step() {
             ],
         ),
         row(
-            "who was refused has not asked it to end",
+            "a refused request did not request its exit",
             "Never app istio-proxy",
             "all app!0 istio-proxy>500 ; istio-proxy!0 istio-proxy>refused",
             &["istio-proxy sidecar-ended: by itself"],

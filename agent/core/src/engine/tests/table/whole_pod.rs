@@ -121,7 +121,7 @@ fn facts_only_the_kubelet_knows() {
             &["waiting: depends on its exit code", FINISHED, QUIT],
         ),
         row(
-            "the status tells that a run without a name asked for it",
+            "the status shows that an unnamed run requested it",
             "Never app[42=all] job istio-proxy",
             "pod +job +istio-proxy job!0 list ?x +app ; app=R42@x list app!0",
             &[JOB],

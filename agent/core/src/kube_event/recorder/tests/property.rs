@@ -11,13 +11,13 @@ proptest! {
             value: value.clone(),
             expected: "a list",
         };
-        let spoil = GaveUp::WouldSpoil { step: term(), code: ExitCode::Known(143), advice: error.clone() };
+        let would_fail = GaveUp::WouldFailPod { step: term(), code: ExitCode::Known(143), advice: error.clone() };
         let kinds = vec![
             Kind::InvalidAnnotation(bad),
             failed(Outcome::Failed(error.clone())),
-            Kind::GaveUp { reason: spoil },
+            Kind::GaveUp { reason: would_fail },
             Kind::HoldFailed(Failed::Arm(error.clone())),
-            Kind::HoldFailed(Failed::Open(error.clone())),
+            Kind::HoldFailed(Failed::Release(error.clone())),
             Kind::StartNotHeld(start::NotHeld::Container { reason: error.clone() }),
             Kind::StartNotHeld(start::NotHeld::Denied { reason: error }),
             Kind::RuntimeUnsupported { runtime_class: Some(value) },

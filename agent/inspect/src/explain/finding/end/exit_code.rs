@@ -1,4 +1,4 @@
-//! A sidecar with an exit code that spoils the result of the apps.
+//! A sidecar with an exit code that fails a pod whose apps succeeded.
 //!
 //! Kubernetes evaluates the exit codes of all regular containers. Under `Never`, one code other than 0 fails a pod whose
 //! apps succeeded, and its Job repeats the work, up to its `backoffLimit`, which is not part of the pod. Under `OnFailure`
@@ -77,7 +77,7 @@ fn finding(
     let reason = non_empty(&end.reason).unwrap_or("no reason");
     let at = end.finished_ms.map(|at| format!(" at {}", clock(at)));
     let job = case.facts.owner.as_ref().filter(|(kind, _)| kind == "Job");
-    let finding = Finding::error(Id::ExitCodeSpoils, problem)
+    let finding = Finding::error(Id::NonzeroExitCode, problem)
         .about(name)
         .because(
             format!("{}.{field}", container.status_path()),

@@ -39,7 +39,7 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     let others = names(case.servants().filter(|sidecar| sidecar.runs()));
     let waits = running.iter().find(|app| waits_for_all(case, app));
     if let Some(waiting) = waits.filter(|_| !others.is_empty() && since > GRACE_MS) {
-        return Some(mutual_wait(case, &ended, waiting, &others.join(", ")));
+        return Some(shutdown_deadlock(case, &ended, waiting, &others.join(", ")));
     }
     let follows = running.iter().any(|app| works_after_others(app));
     let grace = if others.is_empty() || follows {
@@ -155,14 +155,19 @@ fn unknown(case: &Case<'_>, ended: &Ends<'_>, running: &[&Container], sidecars: 
     )
 }
 
-fn mutual_wait(case: &Case<'_>, ended: &Ends<'_>, waiting: &Container, sidecars: &str) -> Finding {
+fn shutdown_deadlock(
+    case: &Case<'_>,
+    ended: &Ends<'_>,
+    waiting: &Container,
+    sidecars: &str,
+) -> Finding {
     let name = &waiting.name;
     let problem = format!(
         "app {}, and {name} runs on: it waits until every other process of the pod has ended, that of {sidecars} included, \
          which ends after {name}",
         list_ended(case, ended)
     );
-    let finding = Finding::error(Id::MutualWait, problem)
+    let finding = Finding::error(Id::ShutdownDeadlock, problem)
         .about(name)
         .because(waiting.path("image"), super::short(&waiting.image));
     let finding = with_ends(case, finding, ended).because("running", sidecars);

@@ -1,7 +1,7 @@
 //! Findings that follow from a decision of usher.
 
 use serde_json::json;
-use usher_core::{decision::timeline::Detail, hold::Opened};
+use usher_core::{decision::timeline::Detail, hold::Released};
 
 use super::{Id, Scenario, healthy};
 
@@ -11,7 +11,7 @@ fn found(scenario: &Scenario, id: Id) -> Option<(String, String)> {
     Some((finding.problem, finding.how))
 }
 
-fn released(cause: Opened) -> Detail {
+fn released(cause: Released) -> Detail {
     Detail::HoldReleased {
         cause: Some(cause),
         held_ms: Some(8000),
@@ -43,7 +43,7 @@ fn a_quarantined_pod_is_named_while_it_may_be_one() {
 
 #[test]
 fn an_unknown_readiness_is_a_hint() {
-    let failed = healthy().decided(30, released(Opened::ProbeFailed), "a reason");
+    let failed = healthy().decided(30, released(Released::ProbeFailed), "a reason");
     let (problem, how) = found(&failed, Id::ReadinessUnknown).unwrap();
     assert!(problem.contains("istio-proxy is ready"), "{problem}");
     assert_eq!(how, "kubectl -n shop logs report -c istio-proxy");
@@ -52,7 +52,7 @@ fn an_unknown_readiness_is_a_hint() {
         .annotation("status.sidecar.istio.io/port", "0");
     let (_, how) = found(&disabled, Id::ReadinessUnknown).unwrap();
     assert!(how.ends_with("status.sidecar.istio.io/port: null"), "{how}");
-    let ready = failed.decided(10, released(Opened::Ready), "a reason");
+    let ready = failed.decided(10, released(Released::Ready), "a reason");
     assert_eq!(found(&ready, Id::ReadinessUnknown), None);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use usher_core::{
-    hold::Opened,
+    hold::Released,
     pod::list,
     settings::{config::Config, overrides::NamespaceValues},
 };
@@ -102,7 +102,7 @@ fn early_start_is_a_hint_once_the_app_works() {
     let counted = |scenario: Scenario| scenario.decided(3690, would_hold(2), "a reason");
     assert_eq!(severity(&counted(scenario(600))), error);
     assert_eq!(severity(&counted(scenario(601))), hint);
-    let late = scenario(3600).decided(3600, released(Opened::Deadline, 1), "a reason");
+    let late = scenario(3600).decided(3600, released(Released::Deadline, 1), "a reason");
     assert_eq!(severity(&late), Severity::Warning);
     assert_eq!(severity(&late.listening(&[15001, 15006])), hint);
 }

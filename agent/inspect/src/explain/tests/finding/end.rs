@@ -1,7 +1,7 @@
 //! Pods that finished or are near their end.
 
 use serde_json::{Value, json};
-use usher_core::{hold::Opened, settings::mode::Mode};
+use usher_core::{hold::Released, settings::mode::Mode};
 
 use super::{
     Detail, Id, Scenario, Severity, healthy, only,
@@ -29,12 +29,13 @@ fn endpoint_that_is_off() {
         [""; 0],
         "SIGTERM ends it with 0"
     );
-    let spoilt = sql(json!(["p:r:i"]))
-        .ended("app", 50, 10, 0)
-        .ended("cloud-sql-proxy", 51, 9, 143);
-    only(&spoilt, Id::ExitCodeSpoils, &["--exit-zero-on-sigterm"]);
-    let again = spoilt.policy("OnFailure").restarted("cloud-sql-proxy", 8);
-    only(&again, Id::ExitCodeSpoils, &["no --quitquitquit"]);
+    let failing =
+        sql(json!(["p:r:i"]))
+            .ended("app", 50, 10, 0)
+            .ended("cloud-sql-proxy", 51, 9, 143);
+    only(&failing, Id::NonzeroExitCode, &["--exit-zero-on-sigterm"]);
+    let again = failing.policy("OnFailure").restarted("cloud-sql-proxy", 8);
+    only(&again, Id::NonzeroExitCode, &["no --quitquitquit"]);
     let service = sql(json!(["p:r:i"])).policy("Always");
     assert_eq!(troubles(&service), [""; 0], "its work has no end");
     let linkerd = |annotations: &[(&str, &str)]| {
@@ -79,7 +80,7 @@ fn exit_code_that_fails_a_job() {
         .ended("istio-proxy", 51, 9, 143);
     let finding = only(
         &scenario,
-        Id::ExitCodeSpoils,
+        Id::NonzeroExitCode,
         &["143", "Never", "backoffLimit", "Job"],
     );
     assert_eq!(
@@ -97,7 +98,7 @@ fn exit_code_that_fails_a_job() {
     let again = again
         .ended("istio-proxy", 51, 9, 137)
         .restarted("istio-proxy", 8);
-    only(&again, Id::ExitCodeSpoils, &["restarts it", "lastState"]);
+    only(&again, Id::NonzeroExitCode, &["restarts it", "lastState"]);
     let crash = healthy()
         .policy("OnFailure")
         .ended("istio-proxy", 51, 9, 137)
@@ -160,10 +161,10 @@ fn sidecar_that_stays() {
 
 #[test]
 fn sidecar_that_was_not_ready_at_the_deadline_is_not_called_ready() {
-    let late = healthy().decided(20, released(Opened::Deadline, 0), "too late");
+    let late = healthy().decided(20, released(Released::Deadline, 0), "too late");
     let verdict = late.explain().verdict;
     assert!(!verdict.healthy, "{verdict:?}");
     assert!(verdict.message.contains("was not ready"), "{verdict:?}");
-    let again = late.decided(10, released(Opened::Ready, 0), "in time");
+    let again = late.decided(10, released(Released::Ready, 0), "in time");
     assert!(again.explain().verdict.healthy, "the newest hold counts");
 }

@@ -66,17 +66,17 @@ fn shell_that_keeps_a_sidecar_is_its_cause() {
 fn exit_code_of_one_sidecar_does_not_hide_another_one() {
     let both = [sql(&[]), istio(json!({}))];
     let stays = done(&both).ended("istio-proxy", 59, 29, 137);
-    assert_eq!(troubles(&stays), ["exit-code-spoils", "quit-endpoint-off"]);
+    assert_eq!(troubles(&stays), ["nonzero-exit-code", "quit-endpoint-off"]);
     let findings = stays.explain().findings;
     assert_eq!(findings[0].container.as_deref(), Some("istio-proxy"));
     assert_eq!(findings[1].container.as_deref(), Some("sql"));
     let requested = done(&[sql(&["--quitquitquit"]), istio(json!({}))]);
     let stays = requested.ended("istio-proxy", 59, 29, 137);
-    assert_eq!(troubles(&stays), ["exit-code-spoils", "sidecar-stays"]);
+    assert_eq!(troubles(&stays), ["nonzero-exit-code", "sidecar-stays"]);
     let again = healthy()
         .policy("OnFailure")
         .ended("app", 60, 30, 0)
         .ended("istio-proxy", 59, 29, 137)
         .restarted("istio-proxy", 28);
-    assert_eq!(troubles(&again), ["exit-code-spoils"], "it runs again");
+    assert_eq!(troubles(&again), ["nonzero-exit-code"], "it runs again");
 }

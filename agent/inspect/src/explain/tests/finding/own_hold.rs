@@ -1,7 +1,7 @@
 //! Istio's own hold: its hook, and the evidence that it is missing.
 
 use serde_json::{Value, json};
-use usher_core::hold::Opened;
+use usher_core::hold::Released;
 
 use super::{
     Detail, Finding, Id, Mode, Scenario, Severity,
@@ -94,13 +94,13 @@ fn lost_hold_is_a_hint_where_usher_holds_or_the_pod_succeeded() {
     let table = [
         ("not held", hook.clone(), error),
         ("held", armed(&hook), hint),
-        ("held until ready", ended(armed(&hook), Opened::Ready), hint),
+        ("held until ready", ended(armed(&hook), Released::Ready), hint),
         ("held by the agent before", hook.clone().decided(55, adopted, "held"), hint),
-        ("held until the deadline", ended(armed(&hook), Opened::Deadline), error),
+        ("held until the deadline", ended(armed(&hook), Released::Deadline), error),
         ("succeeded", hook.clone().reason("Succeeded", ""), hint),
         ("not held, order", order.clone(), error),
-        ("held until ready, order", ended(armed(&order), Opened::Ready), hint),
-        ("held until the deadline, order", ended(armed(&order), Opened::Deadline), error),
+        ("held until ready, order", ended(armed(&order), Released::Ready), hint),
+        ("held until the deadline, order", ended(armed(&order), Released::Deadline), error),
         ("hold failed, order", failed, error),
         ("not held, and works", hook.clone().running("app", 601), hint),
         ("not held, and works since just now", hook.clone().running("app", 600), error),

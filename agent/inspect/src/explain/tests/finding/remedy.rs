@@ -43,7 +43,7 @@ fn exit_code_fix_changes_its_source() {
         scenario = scenario.ended("istio-proxy", 51, 9, code);
         let state: &mut Value = &mut scenario.pod["status"]["containerStatuses"][1]["state"];
         state["terminated"]["reason"] = json!(reason);
-        assert_fix(&scenario, Id::ExitCodeSpoils, remedy, how);
+        assert_fix(&scenario, Id::NonzeroExitCode, remedy, how);
     }
 }
 
@@ -144,7 +144,7 @@ fn limited_agent_is_corrected_where_it_would_be_enabled() {
         (early, Id::StartedBeforeProxy, format!("C{limited}."), check),
         (order, Id::HoldLost, format!("Put the proxy first in the pod, or c{limited}."), check),
         (vault, Id::QuitEndpointOff, format!("Enable the endpoint by the pod's annotation. Or c{limited}: {check}"), endpoint),
-        (signal, Id::ExitCodeSpoils, format!("A signal ended the sidecar. C{limited}."), check),
+        (signal, Id::NonzeroExitCode, format!("A signal ended the sidecar. C{limited}."), check),
         (deleted, Id::LeftToKubelet, format!("C{limited}."), check),
     ];
     for (mut scenario, id, remedy, how) in table {

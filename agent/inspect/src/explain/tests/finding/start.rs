@@ -1,7 +1,7 @@
 //! Apps that start before their proxy.
 
 use serde_json::{Value, json};
-use usher_core::hold::Opened;
+use usher_core::hold::Released;
 
 use super::{
     Id, Scenario, healthy, only,
@@ -93,7 +93,11 @@ fn connections_that_usher_saw_refused() {
         let proxy = istio(json!({"readinessProbe": probe}));
         let scenario = Scenario::new(job(&[app(json!({})), proxy]));
         let scenario = scenario.running("app", 60).running("istio-proxy", 59);
-        scenario.decided(29, released(Opened::Deadline, 1), "1 connection had waited")
+        scenario.decided(
+            29,
+            released(Released::Deadline, 1),
+            "1 connection had waited",
+        )
     };
     let probe = json!({"httpGet": {"port": 15021, "path": "/healthz/ready"}});
     only(

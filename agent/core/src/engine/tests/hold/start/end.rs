@@ -120,7 +120,7 @@ fn start_is_released_when_the_holder_exits() {
     let went = "start-released: the process that held it ended: it starts, and its connections stay held; its start was held for 2000 ms";
     assert_eq!(stage.take_hold(), [went]);
     let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
-    stage.shut();
+    stage.hold();
     stage.reported("a", "app", StartResult::Marked);
     stage.reported("a", "app", StartResult::Lost);
     let not = "start-not-held: its start is not held: the process that holds starts ended; its connections are held";
@@ -163,7 +163,7 @@ fn node_that_cannot_hold_starts_for_a_while() {
     stage.start_held();
     let reason = "an exec was refused".to_owned();
     stage.send(Event::StartSupport(Err(reason)));
-    let not = "start-not-held: its start is not held: the node cannot: an exec was refused; its connections are held";
+    let not = "start-not-held: its start is not held: the node cannot hold starts: an exec was refused; its connections are held";
     assert_eq!(stage.take_hold(), [not, "starts []"]);
     stage.send(Event::StartSupport(Ok(())));
     assert_eq!(stage.take_hold(), ["starts [app 30s]"]);

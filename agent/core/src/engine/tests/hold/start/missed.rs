@@ -8,14 +8,14 @@ use crate::pod::container_change::ContainerChange;
 #[test]
 fn a_missed_start_is_reported_at_the_release() {
     let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
-    stage.shut();
+    stage.hold();
     // The agent has not observed the container's root.
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.take_hold();
     stage.probed(ready());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
-    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", missed, "starts []"]);
     let ran = |ran| StartResult::Released {
         held: None,
         at_limit: false,
@@ -27,7 +27,7 @@ fn a_missed_start_is_reported_at_the_release() {
     assert_eq!(stage.take_hold(), [""; 0]);
 
     let mut stage = held(Mode::Enforce, requesting_held_start(istio()));
-    stage.shut();
+    stage.hold();
     stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
@@ -54,7 +54,7 @@ fn a_missed_start_is_reported_at_the_exit() {
         Mode::Enforce,
         requesting_held_start(pod(RestartPolicy::OnFailure, &["app"])),
     );
-    stage.shut();
+    stage.hold();
     let gone = || StartResult::Released {
         held: None,
         at_limit: false,
@@ -88,7 +88,7 @@ fn an_app_that_ran_before_its_pod_was_announced_was_not_missed() {
     stage.announce();
     let not_held = "the pod's apps had started before their connections could be held";
     let expected = [
-        format!("answer Open: {not_held}"),
+        format!("answer NotHeld: {not_held}"),
         format!("not-held: {not_held}"),
         "forget".to_owned(),
     ];
@@ -110,7 +110,7 @@ fn app_whose_start_is_held_before_its_table_is_installed() {
         let output = stage.take_hold();
         assert_eq!(output[0] == "answer Held", is_marked, "{output:?}");
         if !is_marked {
-            assert_eq!(output[2..], ["starts []", "open all"]);
+            assert_eq!(output[2..], ["starts []", "release all"]);
         }
     }
 }
@@ -121,7 +121,7 @@ fn app_ended_unheld_just_before_the_release() {
         Mode::Enforce,
         requesting_held_start(pod(RestartPolicy::Always, &["app"])),
     );
-    stage.shut();
+    stage.hold();
     stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.start(PROXY, "i");
@@ -145,11 +145,11 @@ fn run_of_the_sandbox_before_was_not_missed_in_this_one() {
     );
     stage.start("app", "a");
     stage.exit("a", 1);
-    stage.shut();
+    stage.hold();
     stage.start(PROXY, "i");
     stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn app_that_ran_before_this_agent_was_not_missed_by_it() {
         "{output:?}"
     );
     stage.pass(seconds(13));
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
 }
 
 /// A restarted app is not held while its proxy is ready.
@@ -177,7 +177,7 @@ fn restart_before_another_hold_was_not_missed() {
     stage.start(PROXY, "i");
     stage.probed(ready());
     stage.reported("a", "app", released(1234));
-    stage.opened(0);
+    stage.released(0);
     stage.exit("a", 1);
     stage.start("app", "b");
     stage.take_hold();
@@ -187,25 +187,25 @@ fn restart_before_another_hold_was_not_missed() {
     stage.start(PROXY, "j");
     stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
 }
 
 /// The proxy was ready before the app started.
 #[test]
 fn start_after_the_release_was_not_missed_by_another_hold() {
     let mut stage = held(Mode::Enforce, requesting_held_start(held_again()));
-    stage.shut();
+    stage.hold();
     stage.start(PROXY, "i");
     stage.probed(ready());
-    stage.opened(0);
+    stage.released(0);
     stage.start("app", "b");
     stage.exit("i", 1);
     stage.armed();
     stage.start(PROXY, "j");
     stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
-    stage.opened(0);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
+    stage.released(0);
     // The restart that is held is missed.
     stage.exit("j", 1);
     stage.armed();
@@ -215,7 +215,7 @@ fn start_after_the_release_was_not_missed_by_another_hold() {
     stage.take_hold();
     stage.probed(ready());
     let missed = "start-missed: the app started before its start could be held; its connections are held from hold-armed on";
-    assert_eq!(stage.take_hold(), ["open all", missed, "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", missed, "starts []"]);
 }
 
 /// It was reported as not held.
@@ -226,9 +226,9 @@ fn start_during_a_pause_was_not_missed() {
         let pause = Event::StartSupport(Err("fanotify: denied".to_owned()));
         if before_the_announcement {
             stage.send(pause);
-            stage.shut();
+            stage.hold();
         } else {
-            stage.shut();
+            stage.hold();
             stage.send(pause);
         }
         stage.start("app", "a");
@@ -236,7 +236,7 @@ fn start_during_a_pause_was_not_missed() {
         stage.start(PROXY, "i");
         stage.take_hold();
         stage.probed(ready());
-        assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+        assert_eq!(stage.take_hold(), ["release all", "starts []"]);
     }
 }
 
@@ -247,7 +247,7 @@ fn a_start_is_reported_once() {
         Mode::Enforce,
         requesting_held_start(pod(RestartPolicy::OnFailure, &["app"])),
     );
-    stage.shut();
+    stage.hold();
     stage.reported("a", "app", StartResult::Marked);
     stage.start("app", "a");
     stage.reported("a", "app", released(10_000));
@@ -255,5 +255,5 @@ fn a_start_is_reported_once() {
     stage.start(PROXY, "i");
     stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open all", "starts []"]);
+    assert_eq!(stage.take_hold(), ["release all", "starts []"]);
 }

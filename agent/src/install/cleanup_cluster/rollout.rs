@@ -46,7 +46,7 @@ pub(super) struct Progress<'a> {
     daemonset: &'a DaemonSet,
     container: &'a str,
     clean: usize,
-    leaving: usize,
+    cleaning_up: usize,
     lagging: Vec<Lagging>,
 }
 
@@ -56,14 +56,14 @@ impl<'a> Progress<'a> {
             daemonset,
             container,
             clean: 0,
-            leaving: 0,
+            cleaning_up: 0,
             lagging: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, pods: &[Pod]) {
         for pod in pods.iter().filter(|pod| is_of(pod, self.daemonset)) {
-            self.leaving += usize::from(is_leaving(pod, self.container));
+            self.cleaning_up += usize::from(is_cleaning_up(pod, self.container));
             match why_not(pod, self.container) {
                 None => self.clean += 1,
                 Some(why) => {
@@ -80,7 +80,7 @@ impl<'a> Progress<'a> {
         let Self {
             daemonset,
             clean,
-            leaving,
+            cleaning_up,
             mut lagging,
             ..
         } = self;
@@ -94,7 +94,7 @@ impl<'a> Progress<'a> {
         }
         let missing = usize::try_from(wanted)
             .unwrap_or_default()
-            .saturating_sub(leaving);
+            .saturating_sub(cleaning_up);
         if missing > 0 && lagging.is_empty() {
             lagging.push(Lagging {
                 node: format!("({missing} of {wanted})"),
@@ -116,10 +116,10 @@ fn is_of(pod: &Pod, daemonset: &DaemonSet) -> bool {
     uids.any(|uid| uid == daemonset.metadata.uid.as_ref())
 }
 
-fn is_leaving(pod: &Pod, container: &str) -> bool {
+fn is_cleaning_up(pod: &Pod, container: &str) -> bool {
     let is_going = pod.metadata.deletion_timestamp.is_some();
     let spec = pod.spec.as_ref();
-    !is_going && spec.is_some_and(|spec| patch::leaves(spec, container))
+    !is_going && spec.is_some_and(|spec| patch::cleans_up(spec, container))
 }
 
 /// Why a pod's node is not clean; None if it is.
@@ -128,7 +128,7 @@ fn why_not(pod: &Pod, container: &str) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some(format!("pod {name} has not ended yet"));
     }
-    if !is_leaving(pod, container) {
+    if !is_cleaning_up(pod, container) {
         return Some(format!("pod {name} is not replaced yet"));
     }
     let status = pod.status.as_ref();

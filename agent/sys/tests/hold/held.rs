@@ -1,4 +1,4 @@
-//! Connections and DNS queries at the gate: which ones are held or pass, and how they are released.
+//! Connections and DNS queries: which ones are held or pass, and how they are released.
 
 use std::{
     io::ErrorKind,
@@ -30,7 +30,7 @@ const PORT: u16 = 15001;
 /// Longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// Number of packets that the gate has counted: connection attempts with their retransmissions. 0 without a table.
+/// Number of packets that the table has counted: connection attempts with their retransmissions. 0 without a table.
 pub(crate) fn count_held(socket: &Socket) -> u64 {
     dump(socket).unwrap().map_or(0, |found| found.packets)
 }

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz` of `usher-agent --leave`.
+//! `/healthz` and `/readyz` of `usher-agent --cleanup`.
 
 use axum::{Router, extract, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, sync::watch};
@@ -15,7 +15,7 @@ pub(super) async fn serve(
     state: watch::Receiver<State>,
 ) -> std::io::Result<()> {
     let router = Router::new()
-        .route("/healthz", get(async || "leaving\n"))
+        .route("/healthz", get(async || "cleaning up\n"))
         .route("/readyz", get(readyz))
         .with_state(state);
     axum::serve(listener, router).await
@@ -25,7 +25,7 @@ async fn readyz(state: extract::State<watch::Receiver<State>>) -> (StatusCode, S
     match &*state.borrow() {
         State::Clean => (StatusCode::OK, "nothing is left\n".to_owned()),
         State::Working(left) => {
-            let text = format!("leaving\n{}\n", left.join("\n"));
+            let text = format!("cleaning up\n{}\n", left.join("\n"));
             (StatusCode::SERVICE_UNAVAILABLE, text)
         }
     }

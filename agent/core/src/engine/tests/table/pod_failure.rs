@@ -8,7 +8,7 @@ const FINISHED: &str = "pod-finished: still running: istio-proxy";
 
 #[test]
 fn steps_that_would_fail_the_pod() {
-    const SPOILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one";
+    const FAILS: &str = "sql gave-up: SIGTERM would end the sidecar with exit code 143 and turn a succeeded pod into a failed one";
     const RESTARTS: &str = "sql gave-up: with exit code 143, after which it restarts";
     const KNOWN: &str = "sql quit-accepted: expected exit code 143";
     const SQL_LEFT: &str = "pod-finished: still running: sql";
@@ -17,10 +17,10 @@ fn steps_that_would_fail_the_pod() {
             "the app succeeded",
             "Never app sql",
             "all ; app!0 1m",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
-            "the app failed: it spoils nothing",
+            "the app failed: nothing is left to fail",
             "Never app sql",
             "all ; app!3 sql>signalled sql!TERM",
             &[
@@ -34,7 +34,7 @@ fn steps_that_would_fail_the_pod() {
             "observe mode promises no step that enforce refuses",
             "Never app sql",
             "observe all ; app!0 1m",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
             "observe mode, and the app failed",
@@ -46,7 +46,7 @@ fn steps_that_would_fail_the_pod() {
             "observe mode, and the code is known after the exit",
             "Never app sql",
             "observe all ; app!later0 1m",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
             "observe mode, and the code of a failed app is known after the exit",
@@ -64,7 +64,7 @@ fn steps_that_would_fail_the_pod() {
             "observe mode, and nothing reports the code",
             "Never app sql",
             "observe all ; app! 1h",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
             "one of two apps failed",
@@ -74,7 +74,7 @@ fn steps_that_would_fail_the_pod() {
         ),
         row(
             "its author allows it",
-            "Never app sql usher.dev/spoil=true",
+            "Never app sql usher.dev/allow-pod-failure=true",
             "all ; app!0 sql>signalled",
             &[SQL_LEFT, "sql.0 SIGTERM", KNOWN],
         ),
@@ -86,7 +86,7 @@ fn steps_that_would_fail_the_pod() {
         ),
         row(
             "OnFailure would start it again, whatever its author allows",
-            "OnFailure app sql usher.dev/spoil=true",
+            "OnFailure app sql usher.dev/allow-pod-failure=true",
             "all ; app!0 1m",
             &[SQL_LEFT, RESTARTS],
         ),
@@ -100,7 +100,7 @@ fn steps_that_would_fail_the_pod() {
             "how the app ended has to be found out",
             "Never app sql",
             "all ; app! 1s app=T0 list 1m",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
             "how the app ended is found out to be well for the step",
@@ -109,7 +109,7 @@ fn steps_that_would_fail_the_pod() {
             &["sql.0 SIGTERM"],
         ),
         row(
-            "lists that were asked for others' sake do not use up its patience",
+            "lists requested for other pods do not count as its retries",
             "Never app sql",
             "all ; app! list list list list list list list list list list list list list app=T3 1s list",
             &[SQL_LEFT, "sql.0 SIGTERM"],
@@ -121,16 +121,16 @@ fn steps_that_would_fail_the_pod() {
             &["sql.0 SIGTERM", KNOWN],
         ),
         row(
-            "the code stays unknown: the pod is not spoiled",
+            "the code stays unknown: the pod does not fail",
             "Never app sql",
             "all ; app! 5m",
-            &[SQL_LEFT, SPOILS],
+            &[SQL_LEFT, FAILS],
         ),
         row(
-            "another container that ends badly and comes back spoils nothing yet",
+            "another container that ends badly and comes back fails nothing yet",
             "Never app logs:OnFailure sql",
             "all logs!1 ; app!0 1m",
-            &[SQL_LEFT, "logs sidecar-ended: by itself", SPOILS],
+            &[SQL_LEFT, "logs sidecar-ended: by itself", FAILS],
         ),
         row(
             "sidecar with policy Always",
@@ -178,7 +178,7 @@ fn steps_that_would_fail_the_pod() {
     check_with(
         &[
             row(
-                "SIGKILL is allowed, and spoils as a last resort",
+                "SIGKILL is allowed, and fails the pod as a last resort",
                 "Never app sql",
                 "config all ; app!0 sql>signalled sql!KILL",
                 &[

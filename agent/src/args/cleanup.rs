@@ -8,14 +8,14 @@ use usher_core::base::duration;
 use super::LogArgs;
 
 /// The first word of the command line that removes usher from a cluster.
-pub(crate) const CLUSTER: &str = "leave-cluster";
+pub(crate) const CLUSTER: &str = "cleanup-cluster";
 
 #[derive(Debug, Clone, Args)]
-pub(crate) struct LeaveArgs {
+pub(crate) struct CleanupArgs {
     /// Remove everything that usher has on the node, and watch no pods. The
     /// agent is ready when nothing is left, and runs until it is terminated
-    #[arg(long, env = "USHER_LEAVE", value_parser = FalseyValueParser::new())]
-    pub(crate) leave: bool,
+    #[arg(long, env = "USHER_CLEANUP", value_parser = FalseyValueParser::new())]
+    pub(crate) cleanup: bool,
 
     /// Name of the agent's DaemonSet, in its namespace. An agent that is
     /// terminated after the deletion of this DaemonSet removes everything that
@@ -32,8 +32,8 @@ pub(crate) struct LeaveArgs {
 /// Makes every agent of a DaemonSet remove usher from its node, and waits until all nodes are clean. Run it right before
 /// the DaemonSet is deleted.
 #[derive(Debug, Parser)]
-#[command(name = "usher-agent leave-cluster", version)]
-pub(crate) struct LeaveClusterArgs {
+#[command(name = "usher-agent cleanup-cluster", version)]
+pub(crate) struct CleanupClusterArgs {
     /// Namespace of the DaemonSet
     #[arg(long, env = "POD_NAMESPACE")]
     pub(crate) namespace: String,

@@ -1,4 +1,4 @@
-//! The gate of one sandbox: its table, and the copies of the SYNs that the table drops.
+//! The table of one sandbox, and the copies of the SYNs that the table drops.
 //!
 //! The order matters. To arm: bind the reader of copies, then create the table, before the app starts. To release:
 //! delete the elements of the held ports, which takes a tenth of the time of deleting the table; read the copies;
@@ -6,7 +6,7 @@
 //! that were in flight.
 
 mod copies;
-mod opening;
+mod release;
 mod sender;
 
 use std::{
@@ -69,13 +69,13 @@ impl Error {
 }
 
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct HoldTable {
     /// The start of the worker's timestamps.
     started: Instant,
     lane: Arc<Lane>,
     /// Whether the pod's own rules are so costly that no packet may be sent in its namespace.
     is_costly: bool,
-    table: Socket,
+    socket: Socket,
     log: Log,
     queue: Option<Queue>,
     /// Opened after the reply to the CNI plugin, so that the plugin does not wait for it.
@@ -100,7 +100,7 @@ pub(super) struct Gate {
     first_counted: BTreeMap<u16, Timestamp>,
 }
 
-impl Gate {
+impl HoldTable {
     /// Creates the table, and the sockets that release its connections.
     ///
     /// # Errors
@@ -112,16 +112,16 @@ impl Gate {
         copies: SandboxCopies,
         lane: Arc<Lane>,
     ) -> Result<Self, Error> {
-        let mut gate = Self::open(netns, started, copies, lane)?;
-        gate.count_only = wanted.count_only;
-        gate.ports = wanted.ports.iter().map(|held| held.port).collect();
+        let mut table = Self::open(netns, started, copies, lane)?;
+        table.count_only = wanted.count_only;
+        table.ports = wanted.ports.iter().map(|held| held.port).collect();
         if wanted.dns.is_some() {
-            gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
+            table.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
         }
         crash_point::reach("reader-bound", "");
-        nft::install(&gate.table, &Ruleset::of(wanted))?;
+        nft::install(&table.socket, &Ruleset::of(wanted))?;
         crash_point::reach("table-made", "");
-        Ok(gate)
+        Ok(table)
     }
 
     /// Adopts the table of an earlier agent; None if there is no table.
@@ -135,8 +135,8 @@ impl Gate {
         lane: Arc<Lane>,
         may_retry: bool,
     ) -> Result<Option<(Self, Remains)>, Error> {
-        let table = netns.netlink(Protocol::Netfilter)?;
-        let Some(found) = nft::dump(&table)? else {
+        let socket = netns.netlink(Protocol::Netfilter)?;
+        let Some(found) = nft::dump(&socket)? else {
             return Ok(None);
         };
         let held = found
@@ -145,28 +145,28 @@ impl Gate {
             .filter(|remaining| remaining.set == ruleset::HELD);
         let ports = held.map(|left| (left.value, left.time)).collect();
         let remains = Remains::of(&found.ruleset, ports);
-        let opened = Self::open(netns, started, copies, lane).and_then(|mut gate| {
+        let bound = Self::open(netns, started, copies, lane).and_then(|mut table| {
             if remains.queries {
-                gate.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
+                table.queue = Some(Queue::bind(netns, ruleset::GROUP)?);
             }
-            Ok(gate)
+            Ok(table)
         });
-        let mut gate = match opened {
-            Ok(gate) => gate,
+        let mut table = match bound {
+            Ok(table) => table,
             Err(error) if may_retry && error.may_be_in_use() => return Err(error),
             Err(error) => {
                 // For example, a killed worker that is stuck in a system call still has the sockets.
                 tracing::warn!(error = %chain(&error), "could not adopt connections and queries that wait; released them");
-                nft::delete_table(&table)?;
+                nft::delete_table(&socket)?;
                 return Ok(None);
             }
         };
-        gate.count_only = remains.count_only;
-        gate.ports = remains.ports.iter().map(|(port, _left)| *port).collect();
-        Ok(Some((gate, remains)))
+        table.count_only = remains.count_only;
+        table.ports = remains.ports.iter().map(|(port, _left)| *port).collect();
+        Ok(Some((table, remains)))
     }
 
-    /// Deletes a table whose gate is lost. Its connections continue with their next retransmission.
+    /// Deletes a table whose owner is lost. Its connections continue with their next retransmission.
     pub(super) fn delete_leftover(netns: &Netns) -> Result<bool, Error> {
         Ok(nft::delete_table(&netns.netlink(Protocol::Netfilter)?)?)
     }
@@ -181,7 +181,7 @@ impl Gate {
             started,
             lane,
             is_costly: false,
-            table: netns.netlink(Protocol::Netfilter)?,
+            socket: netns.netlink(Protocol::Netfilter)?,
             log: Log::bind(netns, ruleset::GROUP)?,
             queue: None,
             sender: None,
@@ -267,21 +267,21 @@ impl Gate {
                 timeout,
             })
             .collect();
-        if let Err(error) = nft::renew(&self.table, &held) {
+        if let Err(error) = nft::renew(&self.socket, &held) {
             let ports = port_list(ports);
             tracing::warn!(error = %chain(&error), ports, "could not extend the timeout of held ports");
         }
     }
 
     pub(super) fn repair(&self, wanted: &Wanted) {
-        if let Err(error) = nft::install(&self.table, &Ruleset::of(wanted)) {
+        if let Err(error) = nft::install(&self.socket, &Ruleset::of(wanted)) {
             tracing::warn!(error = %chain(&error), "could not replace the table; it stays as it was found");
         }
     }
 
     /// Returns whether the table existed.
     pub(super) fn delete(&self) -> Result<bool, NftError> {
-        let deleted = nft::delete_table(&self.table);
+        let deleted = nft::delete_table(&self.socket);
         if let Err(error) = &deleted {
             tracing::warn!(error = %chain(error), "could not delete the table; held ports are released at their deadline");
         }

@@ -1,4 +1,4 @@
-//! Releases a gate: the held ports, then the connections that wait, then the table.
+//! Releases a hold: the held ports, then the connections that wait, then the table.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use usher_sys::net::{
     nft::{self, NftError},
 };
 
-use super::{Gate, port_list, sender::Injection};
+use super::{HoldTable, port_list, sender::Injection};
 
 /// The release of all ports.
 #[derive(Debug)]
-pub(in crate::worker) struct Opened {
+pub(in crate::worker) struct Released {
     at: Timestamp,
     timed_out: bool,
 }
@@ -24,8 +24,8 @@ pub(in crate::worker) struct Opened {
 /// Time limit for injecting copies: the pod's own rules may make each of them slow.
 const INJECTING: Duration = Duration::from_millis(300);
 
-impl Gate {
-    pub(in crate::worker) fn open_some(
+impl HoldTable {
+    pub(in crate::worker) fn release_ports(
         &mut self,
         netns: &Netns,
         ports: &[u16],
@@ -35,8 +35,8 @@ impl Gate {
             self.read();
         }
         let before = self.lane.rules.generation();
-        let opened = nft::delete_elements(&self.table, ports);
-        match &opened {
+        let released = nft::delete_elements(&self.socket, ports);
+        match &released {
             Ok(were_held) => {
                 // After the loss of a worker, the agent releases ports again that may already be released.
                 self.timed_out |= !were_held && ports.iter().all(|port| self.ports.contains(port));
@@ -53,7 +53,7 @@ impl Gate {
         }
         crash_point::reach("ports-released", "");
         self.release_connections(netns);
-        opened.map(drop)
+        released.map(drop)
     }
 
     /// Reads the copies that have arrived, without waiting.
@@ -79,7 +79,7 @@ impl Gate {
         // Changed rules are read with a separate socket: on the table's socket, the rest of a long dump would delay the
         // next change. It closes after the copies are sent, because that waits for an RCU grace period (10 ms) after a
         // change of the table.
-        let rules = waits.then(|| self.lane.rules.check_again(&self.table, netns));
+        let rules = waits.then(|| self.lane.rules.check_again(&self.socket, netns));
         if matches!(rules, Some(Err(_))) {
             // Connections and queries continue with their retransmissions, which cost the pod's own processor time.
             self.is_costly = true;
@@ -140,10 +140,10 @@ impl Gate {
     ///
     /// # Errors
     /// If ports are still held: the kernel releases them at their deadline.
-    pub(in crate::worker) fn open_all(&mut self, netns: &Netns) -> Result<Opened, NftError> {
+    pub(in crate::worker) fn release_all(&mut self, netns: &Netns) -> Result<Released, NftError> {
         let ports = self.ports.clone();
         // With more ports, only the table is deleted: a pod can add elements to its own table.
-        let still_held = ports.len() > MAX_HELD_PORTS || self.open_some(netns, &ports).is_err();
+        let still_held = ports.len() > MAX_HELD_PORTS || self.release_ports(netns, &ports).is_err();
         let mut at = self.now();
         // A failure only matters while ports are held.
         let deleted = self.delete();
@@ -158,12 +158,12 @@ impl Gate {
             self.ports.clear();
             self.release_connections(netns);
         }
-        Ok(Opened { at, timed_out })
+        Ok(Released { at, timed_out })
     }
 
-    pub(in crate::worker) fn tally(&self, opened: &Opened) -> Tally {
+    pub(in crate::worker) fn tally(&self, released: &Released) -> Tally {
         let now = self.now();
-        let by_kernel = if opened.timed_out {
+        let by_kernel = if released.timed_out {
             self.expired.without(&self.released)
         } else {
             0
@@ -182,7 +182,7 @@ impl Gate {
             connections,
             by_kernel,
             longest,
-            ago: now.since(opened.at),
+            ago: now.since(released.at),
             lost: usize::try_from(lost).unwrap_or(usize::MAX),
         }
     }

@@ -1,4 +1,4 @@
-//! The copies of SYNs of all gates, which share one budget.
+//! The copies of SYNs of all tables, which share one budget.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use usher_core::{
 /// Copies in one batch. The others remain within the budget in the meantime.
 const BATCH: usize = 256;
 
-/// The store of all gates. No lock is held across IO.
+/// The store of all tables. No lock is held across IO.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeCopies(Arc<Mutex<CopyStore>>);
 
@@ -27,7 +27,7 @@ impl NodeCopies {
     }
 }
 
-/// The copies of one gate. Dropping it removes them from the store.
+/// The copies of one table. Dropping it removes them from the store.
 #[derive(Debug)]
 pub(crate) struct SandboxCopies {
     node: NodeCopies,

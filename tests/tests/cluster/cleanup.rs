@@ -23,7 +23,7 @@ fn leaves_nothing_and_is_idempotent() {
     assert!(lab.announces());
     assert!(has_run_dir(&lab));
     for _ in 0..2 {
-        let left = leave(&lab, "usher", PATIENCE);
+        let left = clean_up(&lab, "usher", PATIENCE);
         assert!(left.status.success(), "{left:?}");
         assert!(!lab.announces());
         assert!(!has_run_dir(&lab));
@@ -32,7 +32,7 @@ fn leaves_nothing_and_is_idempotent() {
     }
     lab.remove_agent();
     assert!(!has_run_dir(&lab));
-    let left = leave(&lab, "usher", PATIENCE);
+    let left = clean_up(&lab, "usher", PATIENCE);
     assert!(left.status.success(), "{left:?}");
 }
 
@@ -43,12 +43,12 @@ fn node_that_fails_to_clean_up_is_named() {
     let notes = root.join("run/usher/notes");
     std::fs::write(&notes, "not usher's").unwrap();
     let stdout_of = |left: &Output| String::from_utf8_lossy(&left.stdout).into_owned();
-    let mut left = leave(&lab, "usher", FAILS_WITHIN);
+    let mut left = clean_up(&lab, "usher", FAILS_WITHIN);
     for _ in 1..TRIES {
         if left.status.success() || stdout_of(&left).contains(REASON) {
             break;
         }
-        left = leave(&lab, "usher", FAILS_WITHIN);
+        left = clean_up(&lab, "usher", FAILS_WITHIN);
     }
     let stdout = stdout_of(&left);
     std::fs::remove_file(&notes).unwrap();
@@ -59,15 +59,21 @@ fn node_that_fails_to_clean_up_is_named() {
     until("the node to be clean", || {
         (!has_run_dir(&lab)).then_some(())
     });
-    // A node that was requested to leave stays in that state.
+    // A node that was requested to clean up stays in that state.
     lab.remove_agent();
 }
 
 /// Runs the command that the chart runs before an uninstall.
-fn leave(lab: &Lab, daemonset: &str, timeout: &str) -> Output {
+fn clean_up(lab: &Lab, daemonset: &str, timeout: &str) -> Output {
     let agent = program::beside_this("usher-agent").expect("usher-agent is built");
     Command::new(agent)
-        .args(["leave-cluster", "--namespace", USHER, "--timeout", timeout])
+        .args([
+            "cleanup-cluster",
+            "--namespace",
+            USHER,
+            "--timeout",
+            timeout,
+        ])
         .args(["--daemonset", daemonset])
         .env_clear()
         .env("KUBECONFIG", lab.cluster.kubeconfig())

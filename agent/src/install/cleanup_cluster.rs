@@ -1,7 +1,7 @@
-//! `usher-agent leave-cluster`: makes every agent of a DaemonSet remove usher from its node, and waits for all of them.
+//! `usher-agent cleanup-cluster`: makes every agent of a DaemonSet remove usher from its node, and waits for all of them.
 //!
 //! The chart runs it as a pre-delete hook with its own permissions: get and patch this one DaemonSet, list the pods in
-//! its namespace. It patches the DaemonSet's template so that its pods run [`crate::install::leave`], on all nodes at
+//! its namespace. It patches the DaemonSet's template so that its pods run [`crate::install::cleanup`], on all nodes at
 //! once. A ready pod means that its node is clean. The command can be repeated at any time, and succeeds if the
 //! DaemonSet does not exist.
 
@@ -23,7 +23,7 @@ use tokio::runtime::Builder;
 use usher_client::error_chain::chain;
 
 use self::rollout::{Lagging, Progress, Rollout};
-use crate::args::leave::LeaveClusterArgs;
+use crate::args::cleanup::CleanupClusterArgs;
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -61,14 +61,14 @@ impl Error {
     }
 }
 
-pub(crate) fn run(args: &LeaveClusterArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CleanupClusterArgs) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime
         .context("starting the runtime")?
-        .block_on(leave(args))
+        .block_on(clean(args))
 }
 
-async fn leave(args: &LeaveClusterArgs) -> anyhow::Result<()> {
+async fn clean(args: &CleanupClusterArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     let deadline = begun + args.timeout;
     let name = format!("{}/{}", args.namespace, args.daemonset);
@@ -121,7 +121,7 @@ async fn leave(args: &LeaveClusterArgs) -> anyhow::Result<()> {
 struct Cluster<'a> {
     daemonsets: Api<DaemonSet>,
     pods: Api<Pod>,
-    args: &'a LeaveClusterArgs,
+    args: &'a CleanupClusterArgs,
 }
 
 impl Cluster<'_> {

@@ -1,4 +1,4 @@
-//! When held ports open, and when they stay shut.
+//! When held ports are released, and when they stay held.
 
 use super::super::hold::*;
 
@@ -28,13 +28,13 @@ fn reasons_to_release_before_the_sidecar_is_ready() {
     ];
     for (reason, change) in cases {
         let mut stage = held(Mode::Enforce, istio());
-        stage.shut();
+        stage.hold();
         stage.start("app", "a");
         stage.start(PROXY, "i");
         stage.take_hold();
         change(&mut stage);
-        assert_eq!(stage.take_hold(), ["open all"], "{reason}");
-        stage.opened(0);
+        assert_eq!(stage.take_hold(), ["release all"], "{reason}");
+        stage.released(0);
         let output = stage.take_hold();
         assert!(
             output[0].contains(reason) && output[1] == "forget",
@@ -60,12 +60,12 @@ fn ports_on_loopback_open_one_by_one() {
     stage.start("cloud-sql-proxy", "c");
     assert!(stage.take_hold()[0].starts_with("watch [Listens { port: 1433 }, "));
     stage.probed(Probe::Listens { port: 5432 });
-    assert_eq!(stage.take_hold(), ["open 5432"]);
+    assert_eq!(stage.take_hold(), ["release 5432"]);
     // The other ports are of engines that this instance does not have.
     stage.pass(Duration::from_millis(999));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(Duration::from_millis(2));
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
     let two = ["proj:eu:a?port=5433", "proj:eu:b?port=5434&x=1"];
     stage.spec.containers[1].words = two.map(str::to_owned).to_vec();
     let mut stage = held(Mode::Enforce, stage.spec);
@@ -87,11 +87,11 @@ fn two_sidecars_open_apart() {
     stage.start("daprd", "d");
     stage.take_hold();
     stage.probed(ready());
-    assert_eq!(stage.take_hold(), ["open 15001"]);
+    assert_eq!(stage.take_hold(), ["release 15001"]);
     stage.probed(Probe::Listens { port: 3500 });
-    assert_eq!(stage.take_hold(), ["open 3500"]);
+    assert_eq!(stage.take_hold(), ["release 3500"]);
     stage.probed(Probe::Listens { port: 50001 });
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }
 
 #[test]
@@ -102,16 +102,16 @@ fn observe_mode_counts() {
     stage.armed();
     assert_eq!(
         stage.take_hold(),
-        ["answer Open: observe mode: its connections are counted"]
+        ["answer NotHeld: observe mode: its connections are counted"]
     );
     stage.start("app", "a");
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(Duration::from_millis(200));
     stage.probed(ready());
-    stage.opened(3);
+    stage.released(3);
     let output = stage.take_hold();
-    assert_eq!(output[0], "open all");
+    assert_eq!(output[0], "release all");
     assert!(
         output[1].starts_with("would-hold: observe mode: nothing is held"),
         "{output:?}"
@@ -159,7 +159,7 @@ fn captured_queries_wait_as_well() {
 #[test]
 fn the_release_counts_from_its_own_time() {
     let mut stage = held(Mode::Enforce, istio());
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     stage.pass(Duration::from_millis(120));
@@ -178,12 +178,12 @@ fn reported_version_selects_another_probe() {
     spec.containers[1].image = "istio/proxyv2:latest".to_owned();
     let mut stage = held(Mode::Enforce, spec);
     stage.mode(Mode::Enforce);
-    stage.shut();
+    stage.hold();
     stage.start("app", "a");
     stage.start(PROXY, "i");
     assert_eq!(stage.take_hold(), [WATCH]);
     stage.pass(seconds(1));
-    let key = stage.questions[0].clone();
+    let key = stage.version_queries[0].clone();
     let version = Some("1.5.9".to_owned());
     stage.send(Event::VersionAnswered { key, version });
     let port = 15020;
@@ -193,5 +193,5 @@ fn reported_version_selects_another_probe() {
         ["watch [Answers { port: 15020, path: \"/healthz/ready\" }]"]
     );
     stage.probed(Probe::Answers { port, path });
-    assert_eq!(stage.take_hold(), ["open all"]);
+    assert_eq!(stage.take_hold(), ["release all"]);
 }

@@ -18,9 +18,9 @@ fn daemonset(generation: i64, observed: i64, wanted: i32) -> DaemonSet {
 }
 
 /// A pod of the DaemonSet on its own node.
-fn pod(name: &str, leaves: bool, status: &Value) -> Pod {
-    let env = if leaves {
-        json!([{"name": "USHER_LEAVE", "value": "true"}])
+fn pod(name: &str, cleans_up: bool, status: &Value) -> Pod {
+    let env = if cleans_up {
+        json!([{"name": "USHER_CLEANUP", "value": "true"}])
     } else {
         json!([])
     };

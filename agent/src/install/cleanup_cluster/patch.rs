@@ -1,6 +1,6 @@
-//! The strategic merge patch that makes a DaemonSet's agents run `--leave`.
+//! The strategic merge patch that makes a DaemonSet's agents run `--cleanup`.
 //!
-//! It sets the variable of `--leave`, and mounts the parent of the run directory, because a container can empty a mount
+//! It sets the variable of `--cleanup`, and mounts the parent of the run directory, because a container can empty a mount
 //! point but not remove it. The patched pods run only for seconds.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-pub(super) const VARIABLE: &str = "USHER_LEAVE";
+pub(super) const VARIABLE: &str = "USHER_CLEANUP";
 const RUN_DIR_VARIABLE: &str = "USHER_RUN_DIR";
 /// The default run directory.
 const RUN_DIR: &str = "/run/usher";
@@ -24,8 +24,8 @@ pub(super) enum Error {
     NoAgent { name: String },
 }
 
-/// Whether the agent of this spec runs `--leave`.
-pub(super) fn leaves(spec: &PodSpec, container: &str) -> bool {
+/// Whether the agent of this spec runs `--cleanup`.
+pub(super) fn cleans_up(spec: &PodSpec, container: &str) -> bool {
     let agent = spec.containers.iter().find(|other| other.name == container);
     agent.is_some_and(|agent| variable(agent, VARIABLE) == Some("true"))
 }
@@ -38,7 +38,7 @@ pub(super) fn plan(daemonset: &DaemonSet, container: &str) -> Result<Option<Valu
         name: container.to_owned(),
     };
     let pod = pod.ok_or_else(no_agent)?;
-    if leaves(pod, container) {
+    if cleans_up(pod, container) {
         return Ok(None);
     }
     let agent = pod.containers.iter().find(|other| other.name == container);
@@ -133,7 +133,7 @@ mod tests {
             "containers": [{
                 "name": "agent",
                 "env": [
-                    {"name": "USHER_LEAVE", "value": "true"},
+                    {"name": "USHER_CLEANUP", "value": "true"},
                     {"name": "USHER_RUN_DIR", "value": "/host/run-above/usher"},
                 ],
                 "volumeMounts": [
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn second_patch_is_empty() {
-        let env = json!([{"name": "USHER_LEAVE", "value": "true"}]);
+        let env = json!([{"name": "USHER_CLEANUP", "value": "true"}]);
         assert!(plan(&usual(&env), "agent").unwrap().is_none());
-        let env = json!([{"name": "USHER_LEAVE", "value": "false"}]);
+        let env = json!([{"name": "USHER_CLEANUP", "value": "false"}]);
         assert!(plan(&usual(&env), "agent").unwrap().is_some());
     }
 

@@ -1,6 +1,6 @@
-//! `usher-agent --leave`: removes everything that usher has on the node. It is ready when nothing remains.
+//! `usher-agent --cleanup`: removes everything that usher has on the node. It is ready when nothing remains.
 //!
-//! [`crate::install::leave_cluster`] makes the DaemonSet run this on every node: a complete rollout means that all
+//! [`crate::install::cleanup_cluster`] makes the DaemonSet run this on every node: a complete rollout means that all
 //! nodes are clean. It needs neither the API server nor the kubelet.
 //!
 //! The cleanup deletes the tables of an earlier agent, so held connections continue with their next retransmission. It
@@ -35,9 +35,9 @@ pub(crate) fn clean_after_deletion(args: &Args) {
         "the DaemonSet was deleted, or the agent's credentials were; removing usher from the node"
     );
     let left = attempt(&places(args));
-    for thing in &left {
+    for item in &left {
         tracing::warn!(
-            thing,
+            item,
             "could not remove everything; run usher cleanup on the node"
         );
     }
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
             served = serve::serve(listener, state.subscribe()) => served.context("serving health"),
-            left = leave(Arc::new(places(args)), &state) => left,
+            left = keep_clean(Arc::new(places(args)), &state) => left,
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         }
@@ -76,12 +76,12 @@ fn places(args: &Args) -> Places {
         run_dir: args.node.run_dir.clone(),
         log: args.cni.cni_log.clone(),
         proc: ProcRoot::new(&args.node.proc),
-        linger: RUNTIME_CALLS,
+        grace_period: RUNTIME_CALLS,
     }
 }
 
 /// Cleans the node until nothing remains, and again after each change.
-async fn leave(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Result<()> {
+async fn keep_clean(places: Arc<Places>, state: &watch::Sender<State>) -> anyhow::Result<()> {
     let mut backoff = Backoff::default();
     loop {
         let watched: Vec<_> = places.conf_dirs.iter().chain(&places.bin_dirs).collect();
@@ -127,7 +127,7 @@ fn attempt(places: &Places) -> Vec<String> {
     }
     let report: Report = cleanup::clean(places);
     for line in &report.lines {
-        tracing::info!(thing = line.thing.kind(), "{line}");
+        tracing::info!(item = line.item.kind(), "{line}");
     }
     report.left().map(ToString::to_string).collect()
 }

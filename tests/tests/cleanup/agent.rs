@@ -1,4 +1,4 @@
-//! `usher-agent --leave`.
+//! `usher-agent --cleanup`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::host::{Host, SIDECAR, entered};
 
 #[test]
 fn ready_once_nothing_is_left() {
-    if !entered("leave::ready_once_nothing_is_left") {
+    if !entered("agent::ready_once_nothing_is_left") {
         return;
     }
     let node = Node::new();
@@ -18,7 +18,7 @@ fn ready_once_nothing_is_left() {
     fs::write(&notes, "mine").unwrap();
     pod.send_line(SIDECAR, "listen");
 
-    let agent = host.leaving();
+    let agent = host.cleaning_agent();
     eventually("what is left", || agent.get("/readyz").1.contains("notes"));
     assert_eq!(agent.get("/readyz").0, 503);
     assert_eq!(agent.get("/healthz").0, 200);
@@ -45,7 +45,7 @@ fn ready_once_nothing_is_left() {
 
 #[test]
 fn waits_for_another_agent_to_exit() {
-    if !entered("leave::waits_for_another_agent_to_exit") {
+    if !entered("agent::waits_for_another_agent_to_exit") {
         return;
     }
     let node = Node::new();
@@ -53,7 +53,7 @@ fn waits_for_another_agent_to_exit() {
     let before = host.agent();
     let pod = host.held(&before);
     let files = host.files();
-    let agent = host.leaving();
+    let agent = host.cleaning_agent();
     eventually("the other agent to be seen", || {
         agent.get("/readyz").1.contains("an agent still runs")
     });
