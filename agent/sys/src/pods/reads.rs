@@ -7,7 +7,9 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
+    future::pending,
+    io,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -156,12 +158,18 @@ impl Reads {
         let limit = self.limit;
         tokio::spawn(async move {
             if timeout(limit, &mut ended).await.is_err() {
-                for (permit, late) in &mut permits {
-                    if let Ok(late) = Arc::clone(late).try_acquire_owned() {
-                        *permit = late;
+                let exchange = async {
+                    for (permit, late) in permits.iter_mut().rev() {
+                        if let Ok(late) = Arc::clone(late).acquire_owned().await {
+                            *permit = late;
+                        }
                     }
+                    pending::<()>().await;
+                };
+                tokio::select! {
+                    _ended = &mut ended => {}
+                    () = exchange => {}
                 }
-                drop(ended.await);
             }
             drop(permits);
         });
@@ -278,6 +286,32 @@ mod tests {
             }
             assert_eq!(reads.long_late.available_permits(), LONG_LATE);
         }
+    }
+
+    #[tokio::test]
+    async fn late_read_waits_for_a_late_permit() {
+        let reads = Reads {
+            limit: Duration::from_millis(20),
+            ..Reads::new(|| {}, |_pod| {})
+        };
+        let mut stuck: Vec<_> = (0..LONG_LATE + LONG)
+            .map(|number| {
+                let (end, ended) = mpsc::channel::<()>();
+                let reads = reads.clone();
+                let read = tokio::spawn(async move {
+                    let pod = pod(u8::try_from(number).unwrap());
+                    let read = move || ended.recv().is_err();
+                    reads.run(&pod, Length::Long, read).await.unwrap()
+                });
+                (end, read)
+            })
+            .collect();
+        while reads.late.available_permits() > NODE_LATE - stuck.len() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reads.long.available_permits(), 0);
+        stuck.remove(0);
+        assert_eq!(reads.run(&pod(255), Length::Long, || 7).await.unwrap(), 7);
     }
 
     #[tokio::test]
