@@ -15,8 +15,10 @@ const LAST_RETRY: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_secs(300);
 /// The same while a stop signal waits: no event of the node shows that a deletion gets a shorter deadline.
 const RECHECK: Duration = Duration::from_secs(2);
-/// It is at least this many times what the newest list took: a pod may wait for as long as its grace period.
+/// It is at least this many times what the newest list took, because a pod may wait for as long as its grace period.
 const RECHECK_TIMES: u32 = 20;
+/// But not longer: a shorter deadline shall be noticed soon.
+const LAST_RECHECK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KubeletPoll {
@@ -45,7 +47,7 @@ impl KubeletPoll {
     /// Requests a list when the newest one is [`RECHECK`] old: one list serves all pods.
     pub(crate) fn recheck(&mut self, now: Timestamp) {
         let wait = self.took.saturating_mul(RECHECK_TIMES);
-        let wait = wait.clamp(RECHECK, RESYNC);
+        let wait = wait.clamp(RECHECK, LAST_RECHECK);
         self.recheck = Some(self.last.map_or(now, |last| last + wait));
     }
 
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn slow_lists_are_polled_less_often() {
-        for (took, next) in [(50, 2000), (150, 3000), (60_000, 300_000)] {
+        for (took, next) in [(50, 2000), (150, 3000), (15_000, 30_000)] {
             let mut poll = KubeletPoll::default();
             poll.request(at(0));
             poll.sent(at(0));
