@@ -41,13 +41,19 @@ pub(crate) struct Args {
     pub(crate) startup_taint: String,
 
     /// Address of /metrics
-    #[arg(long, env = "USHER_HTTP", default_value = "127.0.0.1:9643")]
+    #[arg(
+        long = "metrics-bind-address",
+        env = "USHER_METRICS_BIND_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9643"
+    )]
     pub(crate) http: SocketAddr,
 
     /// Address of /healthz and /readyz, on loopback
     #[arg(
-        long,
-        env = "USHER_PROBES",
+        long = "health-probe-bind-address",
+        env = "USHER_HEALTH_PROBE_BIND_ADDRESS",
+        value_name = "ADDRESS",
         default_value = "127.0.0.1:9644",
         value_parser = probes::parse_address
     )]

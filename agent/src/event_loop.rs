@@ -270,7 +270,7 @@ impl NodeLoop {
                 tracing::debug!(?sample, uid = %key.pod, container_id = %key.id, "sampled the traffic of a pod");
             }
             Event::StartSupport(Err(reason)) => {
-                let condition = NodeCondition::StartUnsupported(reason.clone());
+                let condition = NodeCondition::StartHoldUnsupported(reason.clone());
                 self.reporter.events.send_node(&condition);
             }
             Event::PodAppeared(_) | Event::PodGone(_) => self.pods_changed = true,

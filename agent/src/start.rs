@@ -132,7 +132,8 @@ impl Starts {
         if let Some(event) = self.report_failed_watch() {
             return vec![event];
         }
-        let retry = { self.failed_watch.as_ref() }.map(|_failed| self.backoff.due(Instant::now()));
+        let has_failed = self.failed_watch.is_some();
+        let retry = has_failed.then(|| self.backoff.due(Instant::now()));
         let bundles = async {
             match &mut self.bundles {
                 Some(bundles) => bundles.next().await,
@@ -234,7 +235,7 @@ impl Starts {
         let FailedWatch::Unreported(reason) = mem::replace(failed, FailedWatch::Reported) else {
             return None;
         };
-        self.metrics.start_supported.set(0);
+        self.metrics.start_hold_supported.set(0);
         Some(Event::StartSupport(Err(reason)))
     }
 
@@ -251,7 +252,7 @@ impl Starts {
             return Vec::new();
         }
         tracing::info!("the runtime's bundles can be watched again; starts are held");
-        self.metrics.start_supported.set(1);
+        self.metrics.start_hold_supported.set(1);
         vec![Event::StartSupport(Ok(()))]
     }
 

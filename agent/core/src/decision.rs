@@ -137,7 +137,7 @@ pub enum Kind {
     /// Connections could not be held, or could not be released.
     HoldFailed(Failed),
     /// The deadline has passed, and connections stay held as the pod's annotation requests.
-    HoldStaysClosed {
+    HoldExtended {
         deadline: Duration,
     },
     /// usher found the hold of an earlier agent.

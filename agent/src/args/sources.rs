@@ -44,14 +44,20 @@ mod tests {
     #[test]
     fn each_flag_has_a_source() {
         let command = Args::command();
-        let line = ["usher-agent", "--node-name", "n", "--http", "127.0.0.1:1"];
+        let line = [
+            "usher-agent",
+            "--node-name",
+            "n",
+            "--metrics-bind-address",
+            "127.0.0.1:1",
+        ];
         let matches = command.clone().get_matches_from(line);
         let settings = settings(&command, &matches);
         let of = |key: &str| {
             let found = settings.iter().find(|one| one.key == key);
             found.map(|one| (one.value.as_str(), one.source.as_str()))
         };
-        assert_eq!(of("--http"), Some(("127.0.0.1:1", "flag")));
+        assert_eq!(of("--metrics-bind-address"), Some(("127.0.0.1:1", "flag")));
         assert_eq!(of("--log-format"), Some(("text", "default")));
         assert_eq!(of("--kubelet-cert"), Some(("auto", "default")));
         assert_eq!(of("--cleanup"), Some(("false", "default")));

@@ -110,7 +110,7 @@ impl NodeLoop {
             events.send_node(&NodeCondition::ModeChanged { before, now });
         }
         if !node.host_known && !mem::replace(&mut node.unknown_host_reported, true) {
-            events.send_node(&NodeCondition::HostUnknown);
+            events.send_node(&NodeCondition::HostNetnsUnknown);
         }
         if let Some(missing) = &node.missing_feature
             && now.hold != Mode::Off

@@ -247,7 +247,7 @@ mod tests {
     fn sender_never_waits_and_counts_lost_notices() {
         let (sender, mut publisher) = EventPublisher::new("node-1", Arc::new(Metrics::new()));
         for _ in 0..CHANNEL + 7 {
-            sender.send_node(&NodeCondition::StartHolderFailed);
+            sender.send_node(&NodeCondition::HolderFailed);
         }
         assert_eq!(publisher.reasons().len(), CHANNEL);
         publisher.count();
@@ -257,7 +257,7 @@ mod tests {
             .text(crate::telemetry::metrics::Format::OpenMetrics);
         let counted = "usher_events_total{result=\"dropped\"} 7";
         assert!(text.contains(counted), "{text}");
-        EventSender::disabled("node-1").send_node(&NodeCondition::StartHolderFailed);
+        EventSender::disabled("node-1").send_node(&NodeCondition::HolderFailed);
     }
 
     #[test]

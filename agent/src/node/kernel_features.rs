@@ -53,7 +53,9 @@ fn features_of_kernel(bundle_dir: &Path, metrics: &Metrics) -> Features {
     };
     log(&features);
     metrics.hold_supported.set(features.hold.is_ok().into());
-    metrics.start_supported.set(features.start.is_ok().into());
+    metrics
+        .start_hold_supported
+        .set(features.start.is_ok().into());
     features
 }
 

@@ -98,13 +98,13 @@ impl HolderProcess {
             "the kernel denied the execs of several pods in a row; paused the holding of starts"
         );
         self.starts_paused_until = Some(Instant::now() + pause);
-        self.reporter.metrics.start_supported.set(0);
+        self.reporter.metrics.start_hold_supported.set(0);
     }
 
     fn end_pause(&mut self) -> HolderEvent {
         tracing::info!("the pause is over; starts are held again");
         self.starts_paused_until = None;
-        self.reporter.metrics.start_supported.set(1);
+        self.reporter.metrics.start_hold_supported.set(1);
         HolderEvent::PauseEnded
     }
 
@@ -204,7 +204,7 @@ impl HolderProcess {
         }
         self.ends += 1;
         if self.ends >= ENDS {
-            let condition = NodeCondition::StartHolderFailed;
+            let condition = NodeCondition::HolderFailed;
             self.reporter.events.send_node(&condition);
         }
     }
@@ -311,7 +311,7 @@ mod tests {
         }
         assert_eq!(publisher.reasons(), []);
         holder.report_end(now);
-        assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
+        assert_eq!(publisher.reasons(), [Reason::HolderFailed]);
         // A quiet period resets the count.
         now += LASTING;
         holder.report_end(now);
@@ -324,7 +324,7 @@ mod tests {
         for _ in 0..ENDS {
             holder.ended("a test");
         }
-        assert_eq!(publisher.reasons(), [Reason::StartHolderFailed]);
+        assert_eq!(publisher.reasons(), [Reason::HolderFailed]);
     }
 
     /// The holder is this test in another process, which reads nothing.
@@ -387,10 +387,10 @@ mod tests {
         }
         let (mut holder, _publisher) = holder();
         let metrics = Arc::clone(&holder.reporter.metrics);
-        metrics.start_supported.set(1);
+        metrics.start_hold_supported.set(1);
         let an_hour = Duration::from_hours(1);
         holder.pause_starts(an_hour);
-        assert_eq!(metrics.start_supported.get(), 0);
+        assert_eq!(metrics.start_hold_supported.get(), 0);
         holder.launch = silent("start::holder_process::tests::pause_concerns_starts_only");
         holder.require();
         holder.running.as_mut().unwrap().reply_due = None;
@@ -408,7 +408,7 @@ mod tests {
         assert!(early.await.is_err());
         holder.starts_paused_until = holder.starts_paused_until.map(|end| end - an_hour);
         assert!(matches!(holder.next().await, HolderEvent::PauseEnded));
-        assert_eq!(metrics.start_supported.get(), 1);
+        assert_eq!(metrics.start_hold_supported.get(), 1);
         assert_eq!(holder.send(&mark, &[]), Ok(()));
     }
 }

@@ -56,18 +56,18 @@ async fn failed_watch_is_reported_and_retried() {
     let bundles = dir.path().join("bundles");
     symlink(&bundles, &bundles).unwrap();
     let mut starts = starts(bundles.clone());
-    starts.metrics.start_supported.set(1);
+    starts.metrics.start_hold_supported.set(1);
     let (pod, wanted) = wanted();
     // Not reported at once: the engine may name the starts of further pods in the same step.
     assert_eq!(starts.set(&pod, wanted.clone()), []);
     assert!(support(&mut starts).await.is_err());
-    assert_eq!(starts.metrics.start_supported.get(), 0);
+    assert_eq!(starts.metrics.start_hold_supported.get(), 0);
     // The engine withdraws them.
     assert_eq!(starts.set(&pod, Vec::new()), []);
     fs::remove_file(&bundles).unwrap();
     fs::create_dir(&bundles).unwrap();
     assert_eq!(support(&mut starts).await, Ok(()));
-    assert_eq!(starts.metrics.start_supported.get(), 1);
+    assert_eq!(starts.metrics.start_hold_supported.get(), 1);
     // And it names them again.
     assert_eq!(starts.set(&pod, wanted), []);
     assert!(starts.bundles.is_some() && starts.failed_watch.is_none());
@@ -87,7 +87,7 @@ async fn retried_watch_does_not_end_a_pause() {
     fs::remove_file(&bundles).unwrap();
     assert_eq!(starts.retry_watch(), []);
     assert!(starts.failed_watch.is_none());
-    assert_eq!(starts.metrics.start_supported.get(), 0);
+    assert_eq!(starts.metrics.start_hold_supported.get(), 0);
 }
 
 /// A pod that is named before the failure is reported may find the watch working.

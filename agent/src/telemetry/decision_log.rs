@@ -326,7 +326,7 @@ fn log(kind: &Kind, entry: &Entry) {
         | Kind::RuntimeUnsupported { .. }
         | Kind::HoldFailed(_)
         | Kind::Quarantined(_)
-        | Kind::HoldStaysClosed { .. }
+        | Kind::HoldExtended { .. }
         | Kind::HoldReleased {
             why: Released::Deadline,
             ..

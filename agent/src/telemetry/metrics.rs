@@ -80,7 +80,7 @@ metrics! {
     held_starts: Gauge = gauge(&start::HELD_STARTS),
     start_holds: Counts<StartHoldResult> = counts(&start::STARTS),
     start_held: Histogram = histogram(&start::HELD),
-    start_supported: Gauge = gauge(&start::SUPPORTED),
+    start_hold_supported: Gauge = gauge(&start::SUPPORTED),
     holder_up: Gauge = gauge(&start::HOLDER_UP),
     holder_restarts: Counter = counter(&start::HOLDER_RESTARTS),
     denied_execs: Counter = counter(&start::DENIED),

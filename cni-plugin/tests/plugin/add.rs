@@ -93,8 +93,8 @@ fn agent_receives_the_pod_and_its_namespace() {
 #[test]
 fn replies_that_let_a_pod_start() {
     let Some(place) = Place::new() else { return };
-    let open = b"{\"version\":1,\"outcome\":\"open\",\"reason\":\"no sidecar\",\"new\":[]}";
-    let agent = serve(&place.socket(), Then::Reply(open.to_vec()));
+    let not_held = b"{\"version\":1,\"outcome\":\"not-held\",\"reason\":\"no sidecar\",\"new\":[]}";
+    let agent = serve(&place.socket(), Then::Reply(not_held.to_vec()));
     let answer = add(&place, PATIENT);
     assert_eq!((&answer.stdout[..], &answer.stderr[..]), (RESULTS[0], ""));
     agent.join().unwrap();

@@ -25,10 +25,10 @@
 {{- end }}
 - name: USHER_CGROUP_ROOT
   value: /host/sys/fs/cgroup{{ $node.cgroupRoot }}
-- name: USHER_HTTP
-  value: {{ .Values.http.listen | quote }}
-- name: USHER_PROBES
-  value: "127.0.0.1:{{ .Values.http.probePort }}"
+- name: USHER_METRICS_BIND_ADDRESS
+  value: {{ .Values.metrics.bindAddress | quote }}
+- name: USHER_HEALTH_PROBE_BIND_ADDRESS
+  value: "127.0.0.1:{{ .Values.healthProbe.port }}"
 {{- if $node.cni }}
 # While the Node's mode is enforce, the agent installs the CNI plugin usher-cni in these two directories of the host. It stays
 # there over restarts of the agent: without an agent the plugin lets every pod start at once.

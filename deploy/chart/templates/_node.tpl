@@ -38,13 +38,13 @@
 {{- end -}}
 
 {{- define "usher.httpPort" -}}
-{{- regexFind "[0-9]+$" .Values.http.listen -}}
+{{- regexFind "[0-9]+$" .Values.metrics.bindAddress -}}
 {{- end -}}
 
 {{/* Fails if scraping is enabled but no client can reach the metrics. */}}
 {{- define "usher.requireReachableHttp" -}}
-{{- if regexMatch "^(127[.]0[.]0[.]1|\\[::1\\]):" .context.Values.http.listen -}}
-{{- fail (printf "%s needs http.listen to be $(HOST_IP):9643 or alike: on the node's loopback no Prometheus reaches it" .value) -}}
+{{- if regexMatch "^(127[.]0[.]0[.]1|\\[::1\\]):" .context.Values.metrics.bindAddress -}}
+{{- fail (printf "%s needs metrics.bindAddress to be $(HOST_IP):9643 or alike: on the node's loopback no Prometheus reaches it" .value) -}}
 {{- end -}}
 {{- end -}}
 

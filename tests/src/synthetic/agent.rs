@@ -32,9 +32,9 @@ const BINARY: &str = "USHER_AGENT_BIN";
 const FILTER: &str = "USHER_AGENT_LOG";
 const NAME: &str = "usher-agent";
 /// Where the agent serves metrics.
-const HTTP: &str = "USHER_HTTP";
+const HTTP: &str = "USHER_METRICS_BIND_ADDRESS";
 /// Where the agent serves probes.
-const PROBES: &str = "USHER_PROBES";
+const PROBES: &str = "USHER_HEALTH_PROBE_BIND_ADDRESS";
 /// Metrics have no notification, so this is the polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 

@@ -52,7 +52,7 @@ fn unknown_host_namespace_is_reported_and_only_observed() {
         on > 0.5
     });
     let note = server.wait_events("the Event", |events| {
-        let is_unknown = |event: &&serde_json::Value| event["reason"] == "HostUnknown";
+        let is_unknown = |event: &&serde_json::Value| event["reason"] == "HostNetnsUnknown";
         let event = events.iter().find(is_unknown)?;
         event["note"].as_str().map(str::to_owned)
     });

@@ -88,7 +88,7 @@ fn unreadable_namespace_keeps_its_opt_out() {
     );
     let note = server.wait_events("an Event", |events| {
         let mut all = events.iter();
-        let found = all.find(|event| event["reason"] == "NamespaceUnread")?;
+        let found = all.find(|event| event["reason"] == "NamespaceReadFailed")?;
         found["note"].as_str().map(str::to_owned)
     });
     assert!(note.contains("can-i get namespaces"), "{note}");
@@ -140,7 +140,7 @@ fn api_server_that_has_just_started() {
         requests.iter().filter(|one| one.path == path).count() <= 3
     });
     let events = server.events();
-    let reported = |event: &serde_json::Value| event["reason"] == "NamespaceUnread";
+    let reported = |event: &serde_json::Value| event["reason"] == "NamespaceReadFailed";
     assert!(!is_brief || !events.iter().any(reported), "{events:#?}");
 }
 

@@ -105,7 +105,7 @@ fn connections_stay_held_after_the_deadline_when_configured() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("closed").annotation("usher.dev/on-deadline", "closed"));
-    reason(&agent, "hold-stays-closed", &pod);
+    reason(&agent, "hold-extended", &pod);
     assert!(pod.end_so_far("app").is_none());
     assert!(has_table(&pod));
     ready(&pod);
@@ -119,7 +119,7 @@ fn hold_that_stays_closed_ends_with_its_lease_without_an_agent() {
     let Some(node) = holding() else { return };
     let agent = Agent::start(&node);
     let pod = node.run(&brief("lease").annotation("usher.dev/on-deadline", "closed"));
-    reason(&agent, "hold-stays-closed", &pod);
+    reason(&agent, "hold-extended", &pod);
     agent.kill();
     let lease = left(&pod);
     assert!(lease <= LEASE, "{lease:?}");

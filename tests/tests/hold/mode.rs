@@ -108,7 +108,7 @@ fn unreadable_namespace() {
     let pod = node.run(&ready_on_command("unread"));
     refused(&pod.client_result("app"));
     assert_eq!(pod.added(1).code, Some(0));
-    let replied = agent.metric("usher_cni_announcements_total", "result=\"open\"");
+    let replied = agent.metric("usher_cni_announcements_total", "result=\"not-held\"");
     assert!(replied > 0.5, "{}", agent.metrics());
     server.allow("get namespaces");
     not_held(&agent);

@@ -96,7 +96,9 @@ fn denied_starts_of_other_pods() {
         let denied = node.create(&denied);
         reason(&agent, "start-not-held", &denied);
     }
-    agent.wait_metric("usher_start_supported", "", |supported| supported < 0.5);
+    agent.wait_metric("usher_start_hold_supported", "", |supported| {
+        supported < 0.5
+    });
     // The signal still waits, and so does that of another pod.
     let other = held(&state, &agent, &pods[1]);
     for (mut kill, pod) in [(kill, &pods[0]), (other, &pods[1])] {

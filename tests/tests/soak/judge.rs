@@ -235,9 +235,7 @@ pub(crate) fn unjustified_on_node(seen: &BTreeSet<Fault>, reason: &str) -> bool 
         "ConfigurationRejected" | "ConfigurationAccepted" => {
             seen.contains(&Fault::BadConfiguration)
         }
-        "StartHolderFailed" => {
-            any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped))
-        }
+        "HolderFailed" => any(|fault| matches!(fault, Fault::HolderKilled | Fault::HolderStopped)),
         // A minute without the kubelet's list is longer than any fault, but not than several.
         "KubeletUnreachable" => any(Fault::keeps_list),
         _ => false,

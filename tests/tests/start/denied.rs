@@ -52,7 +52,7 @@ fn costs_the_hold_of_its_own_container_only() {
     ready(&before);
     ran_after_the_proxy(&before);
     assert_eq!(agent.wait_holder(None), holder, "the holder ended");
-    assert!(agent.metric("usher_start_supported", "") > 0.5);
+    assert!(agent.metric("usher_start_hold_supported", "") > 0.5);
     assert!((denied_execs(&agent) - 1.0).abs() < 0.5);
 }
 
@@ -83,7 +83,9 @@ fn several_pods_in_a_row_pause_the_holding_of_starts() {
         create_denied(&node, &agent, &format!("refused-{n}"));
     }
     before.first_instruction(APP);
-    agent.wait_metric("usher_start_supported", "", |supported| supported < 0.5);
+    agent.wait_metric("usher_start_hold_supported", "", |supported| {
+        supported < 0.5
+    });
     let next = node.create(&ready_on_command("next"));
     next.first_instruction(APP);
     let why = reason(&agent, "start-not-held", &next);

@@ -154,12 +154,7 @@ pub struct Census {
 }
 
 /// Decisions after which a pod needs attention.
-const FAILED: [&str; 4] = [
-    "gave-up",
-    "hold-failed",
-    "hold-stays-closed",
-    "start-missed",
-];
+const FAILED: [&str; 4] = ["gave-up", "hold-failed", "hold-extended", "start-missed"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

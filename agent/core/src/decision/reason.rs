@@ -124,7 +124,7 @@ impl fmt::Display for Kind {
                 tally,
             } => hold::released(out, *why, *held, *adopted, *tally),
             Self::HoldFailed(failed) => failed.fmt(out),
-            Self::HoldStaysClosed { deadline } => write!(
+            Self::HoldExtended { deadline } => write!(
                 out,
                 "the sidecar is not ready after {}; connections stay held, as {} requests",
                 duration::setting(*deadline),

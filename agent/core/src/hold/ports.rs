@@ -208,7 +208,7 @@ impl<'engine> HoldReview<'engine> {
         }
         if held.renew.is_none() {
             let deadline = view.plan.tuning.hold_deadline;
-            actions.push(self.report(None, Kind::HoldStaysClosed { deadline }));
+            actions.push(self.report(None, Kind::HoldExtended { deadline }));
         }
         if held.renew.is_none_or(|at| at <= self.now) {
             held.renew = Some(self.now + RENEWAL);

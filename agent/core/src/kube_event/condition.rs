@@ -23,20 +23,20 @@ pub enum NodeCondition {
     ConfigurationRejected(String),
     ConfigurationAccepted,
     /// The host's network namespace is unknown.
-    HostUnknown,
+    HostNetnsUnknown,
     HoldUnsupported(String),
-    StartUnsupported(String),
+    StartHoldUnsupported(String),
     CniPluginInstallFailed(String),
     /// An earlier plugin and its entry stay in place.
     CniPluginUpdateFailed(String),
     /// The file with the plugin's entry.
     CniPluginInstalled(String),
-    StartHolderFailed,
+    HolderFailed,
     /// The error of the last request.
     KubeletUnreachable(String),
     /// Neither the cluster's CA nor a certificate of the node verifies the kubelet.
     KubeletUntrusted(String),
-    NamespaceUnread {
+    NamespaceReadFailed {
         name: String,
         error: String,
         /// The values of an earlier request are in use.
@@ -75,16 +75,16 @@ impl NodeCondition {
             Self::InvalidAnnotation { .. } => Reason::InvalidAnnotation,
             Self::ConfigurationRejected(_) => Reason::ConfigurationRejected,
             Self::ConfigurationAccepted => Reason::ConfigurationAccepted,
-            Self::HostUnknown => Reason::HostUnknown,
+            Self::HostNetnsUnknown => Reason::HostNetnsUnknown,
             Self::HoldUnsupported(_) => Reason::HoldUnsupported,
-            Self::StartUnsupported(_) => Reason::StartUnsupported,
+            Self::StartHoldUnsupported(_) => Reason::StartHoldUnsupported,
             Self::CniPluginInstallFailed(_) | Self::CniPluginUpdateFailed(_) => {
                 Reason::CniPluginInstallFailed
             }
             Self::CniPluginInstalled(_) => Reason::CniPluginInstalled,
-            Self::StartHolderFailed => Reason::StartHolderFailed,
+            Self::HolderFailed => Reason::HolderFailed,
             Self::KubeletUnreachable(_) | Self::KubeletUntrusted(_) => Reason::KubeletUnreachable,
-            Self::NamespaceUnread { .. } => Reason::NamespaceUnread,
+            Self::NamespaceReadFailed { .. } => Reason::NamespaceReadFailed,
             Self::PodsSkipped { .. } => Reason::PodsSkipped,
             Self::EventsDropped(_) => Reason::EventsDropped,
             Self::StartupTaintRemoved(_) => Reason::StartupTaintRemoved,
@@ -112,7 +112,7 @@ impl NodeCondition {
                 quoted(error)
             ),
             Self::ConfigurationAccepted => "the configuration is valid again and in use".to_owned(),
-            Self::HostUnknown => "usher only observes, because the host's network namespace is unknown: it could act in the host's \
+            Self::HostNetnsUnknown => "usher only observes, because the host's network namespace is unknown: it could act in the host's \
                                   own. Give the agent's pod hostPID: true, hostNetwork: true and the capability SYS_PTRACE, as \
                                   the chart does"
                 .to_owned(),
@@ -122,7 +122,7 @@ impl NodeCondition {
                 quoted(lacks),
                 annotation::HOLD
             ),
-            Self::StartUnsupported(lacks) => format!(
+            Self::StartHoldUnsupported(lacks) => format!(
                 "the node cannot hold starts; for pods with {}: start, usher holds connections instead. Missing: {}",
                 annotation::HOLD,
                 quoted(lacks)
@@ -138,7 +138,7 @@ impl NodeCondition {
             Self::CniPluginInstalled(file) => {
                 format!("the CNI plugin is installed in {}", quoted(file))
             }
-            Self::StartHolderFailed => {
+            Self::HolderFailed => {
                 "the process that holds starts and stop signals exits repeatedly, which releases both; neither is held \
                  meanwhile, connections are. See the agent's log on this node"
                     .to_owned()
@@ -154,7 +154,7 @@ impl NodeCondition {
                  kubelet's configuration: {}",
                 quoted(error)
             ),
-            Self::NamespaceUnread {
+            Self::NamespaceReadFailed {
                 name,
                 error,
                 has_last_values,
@@ -215,16 +215,16 @@ mod tests {
             },
             NodeCondition::ConfigurationRejected(long.clone()),
             NodeCondition::ConfigurationAccepted,
-            NodeCondition::HostUnknown,
+            NodeCondition::HostNetnsUnknown,
             NodeCondition::HoldUnsupported(long.clone()),
-            NodeCondition::StartUnsupported(long.clone()),
+            NodeCondition::StartHoldUnsupported(long.clone()),
             NodeCondition::CniPluginInstallFailed(long.clone()),
             NodeCondition::CniPluginUpdateFailed(long.clone()),
             NodeCondition::CniPluginInstalled(long.clone()),
-            NodeCondition::StartHolderFailed,
+            NodeCondition::HolderFailed,
             NodeCondition::KubeletUnreachable(long.clone()),
             NodeCondition::KubeletUntrusted(long.clone()),
-            NodeCondition::NamespaceUnread {
+            NodeCondition::NamespaceReadFailed {
                 name: "n".repeat(63),
                 error: long.clone(),
                 has_last_values: false,

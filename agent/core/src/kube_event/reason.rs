@@ -23,7 +23,7 @@ pub enum Reason {
     ConnectionsHeld,
     WouldHold,
     HoldDeadlineExceeded,
-    HoldStaysClosed,
+    HoldExtended,
     HoldFailed,
     PodQuarantined,
     StartHeld,
@@ -37,15 +37,15 @@ pub enum Reason {
     ConfigurationRejected,
     ConfigurationAccepted,
     HoldUnsupported,
-    StartUnsupported,
-    HostUnknown,
+    StartHoldUnsupported,
+    HostNetnsUnknown,
     #[strum(serialize = "CNIPluginInstallFailed")]
     CniPluginInstallFailed,
     #[strum(serialize = "CNIPluginInstalled")]
     CniPluginInstalled,
-    StartHolderFailed,
+    HolderFailed,
     KubeletUnreachable,
-    NamespaceUnread,
+    NamespaceReadFailed,
     PodsSkipped,
     EventsDropped,
     StartupTaintRemoved,
@@ -101,7 +101,7 @@ impl Reason {
             Self::ConnectionsHeld => (Normal, Pod, "Hold"),
             Self::WouldHold => (Warning, Pod, "Hold"),
             Self::HoldDeadlineExceeded => (Warning, Pod, "Hold"),
-            Self::HoldStaysClosed => (Warning, Pod, "Hold"),
+            Self::HoldExtended => (Warning, Pod, "Hold"),
             Self::HoldFailed => (Warning, Pod, "Hold"),
             Self::PodQuarantined => (Warning, Pod, "Quarantine"),
             Self::StartHeld => (Normal, Pod, "HoldStart"),
@@ -115,13 +115,13 @@ impl Reason {
             Self::ConfigurationRejected => (Warning, Node, "Configure"),
             Self::ConfigurationAccepted => (Normal, Node, "Configure"),
             Self::HoldUnsupported => (Warning, Node, "Hold"),
-            Self::StartUnsupported => (Warning, Node, "HoldStart"),
-            Self::HostUnknown => (Warning, Node, "Configure"),
+            Self::StartHoldUnsupported => (Warning, Node, "HoldStart"),
+            Self::HostNetnsUnknown => (Warning, Node, "Configure"),
             Self::CniPluginInstallFailed => (Warning, Node, "Install"),
             Self::CniPluginInstalled => (Normal, Node, "Install"),
-            Self::StartHolderFailed => (Warning, Node, "HoldStart"),
+            Self::HolderFailed => (Warning, Node, "HoldStart"),
             Self::KubeletUnreachable => (Warning, Node, "Watch"),
-            Self::NamespaceUnread => (Warning, Node, "Watch"),
+            Self::NamespaceReadFailed => (Warning, Node, "Watch"),
             Self::PodsSkipped => (Warning, Node, "Watch"),
             Self::EventsDropped => (Warning, Node, "Report"),
             Self::StartupTaintRemoved => (Normal, Node, "Taint"),
@@ -169,7 +169,7 @@ impl Reason {
                 "The sidecar was not ready at the deadline. usher released the connections; the app may see them refused",
                 "Find out why the sidecar starts slowly, or set a longer `usher.dev/hold-deadline`",
             ),
-            Self::HoldStaysClosed => (
+            Self::HoldExtended => (
                 "The sidecar was not ready at the deadline. usher continues to hold connections: `usher.dev/on-deadline: closed`",
                 "Find out why the sidecar does not become ready",
             ),
@@ -223,7 +223,7 @@ impl Reason {
                 "The configuration file is valid again and in use",
                 "Nothing",
             ),
-            Self::HostUnknown => (
+            Self::HostNetnsUnknown => (
                 "The host's network namespace is unknown; usher only observes, whatever the mode",
                 "Give the agent's pod `hostPID`, `hostNetwork` and the capability `SYS_PTRACE`, as the chart does",
             ),
@@ -231,7 +231,7 @@ impl Reason {
                 "The node's kernel cannot hold connections; pods start unheld",
                 "Load the kernel modules that the note names, or set `usher.dev/hold=off`",
             ),
-            Self::StartUnsupported => (
+            Self::StartHoldUnsupported => (
                 "The node cannot hold starts; usher holds connections instead",
                 "Mount the runtime's directory (`--bundle-dir`), or what the note says",
             ),
@@ -243,7 +243,7 @@ impl Reason {
                 "The CNI plugin is installed after an earlier failure",
                 "Nothing",
             ),
-            Self::StartHolderFailed => (
+            Self::HolderFailed => (
                 "The process that holds starts and stop signals exits repeatedly, which releases both; neither is held meanwhile",
                 "See the agent's log on this node",
             ),
@@ -251,7 +251,7 @@ impl Reason {
                 "The kubelet has not listed its pods for a minute; usher does not manage new pods",
                 "Check the permission to get `nodes/pods`, the kubelet's address and certificate (`USHER_KUBELET*`)",
             ),
-            Self::NamespaceUnread => (
+            Self::NamespaceReadFailed => (
                 "A Namespace cannot be read. Where it was read before, its last annotations apply; otherwise its pods wait",
                 "Check the permission to get `namespaces`, and whether the API server responds: the note has the error",
             ),

@@ -17,7 +17,7 @@ pub const HELD: Metric = Metric::time(
 );
 
 pub const SUPPORTED: Metric = Metric::gauge(
-    "usher_start_supported",
+    "usher_start_hold_supported",
     &[],
     "1 where the node can hold starts",
 );

@@ -67,7 +67,7 @@ impl Unread {
         let failures = failing.failures;
         let is_due = failures >= WORTH_AN_EVENT && !self.is_reported;
         self.is_reported |= is_due;
-        let condition = is_due.then(|| NodeCondition::NamespaceUnread {
+        let condition = is_due.then(|| NodeCondition::NamespaceReadFailed {
             name: name.to_owned(),
             error: error.to_owned(),
             has_last_values,

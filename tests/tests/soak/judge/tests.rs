@@ -121,7 +121,9 @@ fn wrong_outcomes_are_reported() {
         ("left alone", |facts| {
             facts.plan.variation = Variation::OptedOut;
         }),
-        ("spoils", |facts| facts.sidecars[0][0].code = Some(143)),
+        ("fails its pod", |facts| {
+            facts.sidecars[0][0].code = Some(143);
+        }),
         ("requested 2 times", |facts| {
             let again = facts.sidecars[0][0].asks[0].clone();
             facts.sidecars[0][0].asks.push(again);
@@ -267,7 +269,7 @@ fn events() {
         );
     }
     let seen = BTreeSet::from([Fault::HolderKilled]);
-    assert!(!unjustified_on_node(&seen, "StartHolderFailed"));
+    assert!(!unjustified_on_node(&seen, "HolderFailed"));
     assert!(unjustified_on_node(&seen, "ConfigurationRejected"));
     assert!(unjustified_on_node(&seen, "HoldUnsupported"));
     assert_eq!(due(&usual(), &[]), ["SidecarQuit"]);

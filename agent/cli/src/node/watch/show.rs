@@ -127,7 +127,7 @@ fn tone(detail: &Detail) -> Tone {
         | Detail::HoldFailed
         | Detail::Quarantined
         | Detail::RuntimeUnsupported => Tone::Bad,
-        Detail::HoldStaysClosed { .. }
+        Detail::HoldExtended { .. }
         | Detail::InvalidAnnotation
         | Detail::Skipped
         | Detail::StartMissed

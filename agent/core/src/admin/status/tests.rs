@@ -54,7 +54,7 @@ fn pods_are_counted() {
         (PodState::Unknown, None),
         (PodState::NotApplicable, Some("not-applicable")),
         (PodState::Held, Some("hold-armed")),
-        (PodState::Held, Some("hold-stays-closed")),
+        (PodState::Held, Some("hold-extended")),
         (PodState::Running, Some("hold-failed")),
         (PodState::Running, Some("start-missed")),
         (PodState::Finished, Some("gave-up")),

@@ -61,7 +61,7 @@ pub enum Detail {
         connections: Option<u64>,
     },
     HoldFailed,
-    HoldStaysClosed {
+    HoldExtended {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline_ms: Option<u64>,
     },
@@ -173,7 +173,7 @@ impl From<&Kind> for Detail {
                 held_ms: millis(*held),
                 connections: u64::try_from(tally.connections).ok(),
             },
-            Kind::HoldStaysClosed { deadline } => Self::HoldStaysClosed {
+            Kind::HoldExtended { deadline } => Self::HoldExtended {
                 deadline_ms: millis(*deadline),
             },
             Kind::HoldAdopted { ports } => Self::HoldAdopted {

@@ -79,7 +79,7 @@ pub(super) fn line(action: &Action) -> Option<String> {
             | Kind::HoldArmed { .. }
             | Kind::HoldReleased { .. }
             | Kind::HoldFailed(_)
-            | Kind::HoldStaysClosed { .. }
+            | Kind::HoldExtended { .. }
             | Kind::HoldAdopted { .. }
             | Kind::StartHeld(_)
             | Kind::StartReleased { .. }

@@ -37,14 +37,14 @@ pub(super) fn content(node: &str, decision: &Decision) -> Option<(Reason, String
             );
             (Reason::WouldHold, note)
         }
-        Kind::HoldStaysClosed { deadline } => {
+        Kind::HoldExtended { deadline } => {
             let note = format!(
                 "the sidecar is not ready after {}, and connections stay held as {}: closed requests; find out why the sidecar \
                  does not become ready",
                 setting(*deadline),
                 annotation::ON_DEADLINE
             );
-            (Reason::HoldStaysClosed, note)
+            (Reason::HoldExtended, note)
         }
         Kind::HoldFailed(failed) => (Reason::HoldFailed, failed_note(failed)),
         Kind::Quarantined(reason) => {

@@ -217,7 +217,7 @@ fn table() {
     let unsupported = Kind::RuntimeUnsupported {
         runtime_class: Some("gvisor".to_owned()),
     };
-    let stays = Kind::HoldStaysClosed { deadline: held };
+    let stays = Kind::HoldExtended { deadline: held };
     let probe = start::NotHeld::Probe(Probed {
         kind: ProbeKind::Liveness,
         kills_after: held,
@@ -297,11 +297,7 @@ fn table() {
             Reason::WouldHold,
             "kubectl annotate node node-1 usher.dev/hold=enforce --overwrite",
         ),
-        (
-            stays,
-            Reason::HoldStaysClosed,
-            "usher.dev/on-deadline: closed",
-        ),
+        (stays, Reason::HoldExtended, "usher.dev/on-deadline: closed"),
         (
             Kind::HoldFailed(Failed::Arm("EPERM".to_owned())),
             Reason::HoldFailed,

@@ -47,7 +47,7 @@ pub(super) fn quarantine(samples: &[Sample]) -> Check {
 pub(super) fn holder(samples: &[Sample]) -> Check {
     let restarts = sum(samples, "usher_holder_exits_total", &[]);
     let is_up = sum(samples, "usher_holder_up", &[]) > 0.0;
-    let is_supported = sum(samples, "usher_start_supported", &[]) > 0.0;
+    let is_supported = sum(samples, "usher_start_hold_supported", &[]) > 0.0;
     let denied = sum(samples, "usher_start_denied_execs_total", &[]);
     if denied > 0.0 {
         let state = if is_supported {
@@ -61,7 +61,8 @@ pub(super) fn holder(samples: &[Sample]) -> Check {
         );
     }
     // The same process holds stop signals, also where starts cannot be held.
-    let unsupported = "starts cannot be held here: see kernel-fanotify and node-bundles";
+    let unsupported =
+        "starts cannot be held now: see kernel-fanotify, node-bundles and kernel-inotify-instances";
     let state = match (is_up, is_supported) {
         (true, true) => "running".to_owned(),
         (true, false) => format!("running; {unsupported}"),

@@ -8,7 +8,7 @@ use usher_core::{
 
 use super::super::tests::*;
 
-const SAMPLES: &str = "usher_config_valid 1\nusher_start_supported 1\nusher_worker_up 1\nusher_holder_up 1\n\
+const SAMPLES: &str = "usher_config_valid 1\nusher_start_hold_supported 1\nusher_worker_up 1\nusher_holder_up 1\n\
     usher_kubelet_requests_total{result=\"ok\"} 5\nusher_events_total{result=\"sent\"} 4\n";
 
 fn status() -> Status {
@@ -163,7 +163,7 @@ fn unhealthy_agent() {
         ),
         ("agent-holder", Outcome::Skipped, "", &|agent| {
             agent.samples.retain(|one| {
-                !["usher_start_supported", "usher_holder_up"].contains(&&one.name[..])
+                !["usher_start_hold_supported", "usher_holder_up"].contains(&&one.name[..])
             });
         }),
     ];
@@ -239,7 +239,7 @@ fn observations_of_the_agent() {
     let paused: Change = |agent| {
         agent
             .samples
-            .retain(|one| one.name != "usher_start_supported");
+            .retain(|one| one.name != "usher_start_hold_supported");
     };
     let cases: [(&str, &str, Change, Outcome, &str); 14] = [
         (
@@ -283,7 +283,7 @@ fn observations_of_the_agent() {
             "",
             paused,
             Outcome::Ok,
-            "running; starts cannot be held here: see kernel-fanotify and node-bundles",
+            "running; starts cannot be held now: see kernel-fanotify, node-bundles and kernel-inotify-instances",
         ),
         (
             "agent-holder",

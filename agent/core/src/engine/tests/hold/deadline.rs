@@ -184,7 +184,7 @@ fn hold_that_stays_closed_is_renewed_by_lease() {
     stage.start(PROXY, "i");
     stage.take_hold();
     stage.pass(seconds(16));
-    let stays = "hold-stays-closed: the sidecar is not ready after 5s; connections stay held, as usher.dev/on-deadline requests";
+    let stays = "hold-extended: the sidecar is not ready after 5s; connections stay held, as usher.dev/on-deadline requests";
     let renew = "renew 15001 20s";
     assert_eq!(stage.take_hold(), [stays, renew, renew]);
     stage.probed(ready());
