@@ -163,7 +163,7 @@ mod tests {
         "clock jumps",
         "full disk",
         "inotify queue",
-        "watches exhausted",
+        "instances exhausted",
         "ENOBUFS",
         "EMFILE",
         "memory limit",
