@@ -15,18 +15,12 @@ const LAST_RETRY: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_secs(300);
 /// The same while a stop signal waits: no event of the node shows that a deletion gets a shorter deadline.
 const RECHECK: Duration = Duration::from_secs(2);
-/// It is at least this many times what the newest list took, because a pod may wait for as long as its grace period.
-const RECHECK_TIMES: u32 = 20;
-/// But not longer: a shorter deadline shall be noticed soon.
-const LAST_RECHECK: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KubeletPoll {
     requested: BTreeSet<Timestamp>,
     last: Option<Timestamp>,
     in_flight: bool,
-    /// The time from the newest request to its list.
-    took: Duration,
     failures: u32,
     /// When the newest list becomes too old.
     stale: Option<Timestamp>,
@@ -46,9 +40,7 @@ impl KubeletPoll {
 
     /// Requests a list when the newest one is [`RECHECK`] old: one list serves all pods.
     pub(crate) fn recheck(&mut self, now: Timestamp) {
-        let wait = self.took.saturating_mul(RECHECK_TIMES);
-        let wait = wait.clamp(RECHECK, LAST_RECHECK);
-        self.recheck = Some(self.last.map_or(now, |last| last + wait));
+        self.recheck = Some(self.last.map_or(now, |last| last + RECHECK));
     }
 
     /// When the next request is due; None while one is in flight.
@@ -74,7 +66,6 @@ impl KubeletPoll {
     /// A list arrived.
     pub(crate) fn answered(&mut self, now: Timestamp) {
         self.in_flight = false;
-        self.took = self.last.map_or(Duration::ZERO, |last| now.since(last));
         self.failures = 0;
         self.stale = Some(now + RESYNC);
     }
@@ -126,18 +117,6 @@ mod tests {
         poll.sent(at(1100));
         poll.answered(at(1101));
         assert_eq!(poll.due(), Some(at(1101) + RESYNC), "then seldom");
-    }
-
-    #[test]
-    fn slow_lists_are_polled_less_often() {
-        for (took, next) in [(50, 2000), (150, 3000), (15_000, 30_000)] {
-            let mut poll = KubeletPoll::default();
-            poll.request(at(0));
-            poll.sent(at(0));
-            poll.answered(at(took));
-            poll.recheck(at(took));
-            assert_eq!(poll.due(), Some(at(next)), "{took}");
-        }
     }
 
     #[test]
