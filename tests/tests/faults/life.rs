@@ -9,7 +9,7 @@ use usher_tests::synthetic::catalog::logs;
 use usher_tests::synthetic::wire::{Manner, Pace};
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, Pod, PodSpec};
 
-use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit};
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, other_than_hold};
 
 const LOGS: &str = "fluent-bit";
 const SHORT: Duration = Duration::from_millis(5);
@@ -123,13 +123,6 @@ fn with_app_that_is_only_created(node: &Node) -> Pod {
     pod.start("app");
     pod.pid("app");
     pod
-}
-
-/// The decisions so far, without those about the hold of its connections.
-fn other_than_hold(agent: &Agent, pod: &Pod) -> Vec<String> {
-    let mut decisions = agent.decisions(&pod.name());
-    decisions.retain(|decision| !decision.starts_with("hold-"));
-    decisions
 }
 
 fn ends_before_it_has_begun(by: Signal) {

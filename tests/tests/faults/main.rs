@@ -69,3 +69,10 @@ fn expect_quit(agent: &Agent, pod: &Pod) {
         .collect();
     assert_eq!(lines, [(15020, "POST /quitquitquit HTTP/1.1")]);
 }
+
+/// The decisions so far, without those about the hold of its connections.
+fn other_than_hold(agent: &Agent, pod: &Pod) -> Vec<String> {
+    let mut decisions = agent.decisions(&pod.name());
+    decisions.retain(|decision| !decision.starts_with("hold-"));
+    decisions
+}

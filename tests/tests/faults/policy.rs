@@ -6,7 +6,9 @@ use usher_tests::synthetic::wire::Manner;
 use usher_tests::synthetic::{Agent, ContainerSpec, Node, PodSpec, RestartPolicy, RestartRule};
 use usher_tests::wait::fewer;
 
-use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, kernel, wait_observed};
+use crate::{
+    SIDECAR, enforcing, expect_quit, finish_and_quit, kernel, other_than_hold, wait_observed,
+};
 
 #[test]
 fn never_ends_with_any_exit_code() {
@@ -61,7 +63,7 @@ fn always_never_ends() {
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
     assert!(pod.requests(SIDECAR).is_empty());
-    assert!(agent.decisions(&pod.name()).is_empty());
+    assert_eq!(other_than_hold(&agent, &pod), [""; 0]);
 }
 
 #[test]
