@@ -9,10 +9,10 @@ mod holder_news;
 mod holder_process;
 mod reader;
 mod stops;
+mod watch;
 
 use std::{
     collections::HashMap,
-    mem,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
@@ -40,6 +40,7 @@ use self::{
     holder_process::HolderProcess,
     reader::{Found, Reader},
     stops::Stops,
+    watch::FailedWatch,
 };
 use crate::telemetry::{metrics::Metrics, reporter::Reporter};
 
@@ -75,14 +76,6 @@ pub(crate) struct Starts {
     unattributed: Vec<String>,
     stops: Stops,
     holder: HolderProcess,
-}
-
-/// The bundles cannot be watched, for example because no inotify instance is free.
-#[derive(Debug)]
-enum FailedWatch {
-    /// For this reason, which the engine does not know yet.
-    Unreported(String),
-    Reported,
 }
 
 /// A container that the holder has an order for.
@@ -146,9 +139,7 @@ impl Starts {
                 Ok(observations) => self.observed(observations),
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "lost the watch on the runtime's bundles");
-                    self.bundles = None;
-                    self.created.clear();
-                    self.watch()
+                    self.watch_again()
                 }
             },
             () = backoff::wait_until(retry) => self.retry_watch(),
@@ -207,55 +198,6 @@ impl Starts {
         }
     }
 
-    fn watch(&mut self) -> Vec<Event> {
-        let opened = Bundles::open(&self.bundle_dir).and_then(|mut bundles| {
-            let observations = bundles.unstarted()?;
-            Ok((bundles, observations))
-        });
-        match opened {
-            Ok((bundles, observations)) => {
-                self.bundles = Some(bundles);
-                self.failed_watch = None;
-                self.observed(observations)
-            }
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "could not watch the runtime's bundles; starts are not held");
-                self.backoff.tried(Instant::now());
-                let reason = format!("inotify: {}; the agent retries", chain(&error));
-                // Reported later: the engine's current actions may name the starts of further pods.
-                self.failed_watch = Some(FailedWatch::Unreported(reason));
-                Vec::new()
-            }
-        }
-    }
-
-    /// Reports a failed watch once. The engine withdraws every start, and reports the reason.
-    fn report_failed_watch(&mut self) -> Option<Event> {
-        let failed = self.failed_watch.as_mut()?;
-        let FailedWatch::Unreported(reason) = mem::replace(failed, FailedWatch::Reported) else {
-            return None;
-        };
-        self.metrics.start_hold_supported.set(0);
-        Some(Event::StartSupport(Err(reason)))
-    }
-
-    /// Tries whether the bundles can be watched again. Then the engine names the starts to hold, which are watched.
-    fn retry_watch(&mut self) -> Vec<Event> {
-        if let Err(error) = Bundles::open(&self.bundle_dir) {
-            tracing::debug!(error = %chain(&error), "could not watch the runtime's bundles; trying again");
-            self.backoff.tried(Instant::now());
-            return Vec::new();
-        }
-        self.failed_watch = None;
-        if self.holder.is_paused() {
-            // The end of the pause is reported.
-            return Vec::new();
-        }
-        tracing::info!("the runtime's bundles can be watched again; starts are held");
-        self.metrics.start_hold_supported.set(1);
-        vec![Event::StartSupport(Ok(()))]
-    }
-
     fn observed(&mut self, observations: Vec<Observation>) -> Vec<Event> {
         let mut events = Vec::new();
         for observation in observations {
@@ -300,9 +242,15 @@ impl Starts {
         Some((container, start.limit))
     }
 
+    fn unmarked_start(&self, id: &ContainerId) -> Option<(Marked, Duration)> {
+        let is_marked = self.marked.contains_key(id);
+        self.wanted_start(id).filter(|_| !is_marked)
+    }
+
     /// Follows the bundle of a container whose start is to be held.
     fn follow(&mut self, id: &ContainerId) -> Vec<Event> {
-        if self.wanted_start(id).is_none() || self.marked.contains_key(id) {
+        // A container that is marked is followed again after a lost watch, for its first process.
+        if self.wanted_start(id).is_none() {
             return Vec::new();
         }
         let followed = self.bundles.as_mut().map(|bundles| bundles.follow(id));
@@ -315,7 +263,7 @@ impl Starts {
 
     /// Orders the mark of a container whose root file system is mounted. No program has run in it yet.
     fn mark(&mut self, id: &ContainerId) -> Option<Event> {
-        let (marked, limit) = self.wanted_start(id)?;
+        let (marked, limit) = self.unmarked_start(id)?;
         let order = Order::Mark {
             container: id.clone(),
             limit,
@@ -338,7 +286,7 @@ impl Starts {
     }
 
     fn unable(&self, id: &ContainerId, reason: String) -> Option<Event> {
-        let (container, _limit) = self.wanted_start(id)?;
+        let (container, _limit) = self.unmarked_start(id)?;
         Some(container.event(StartResult::Unable(reason)))
     }
 

@@ -104,3 +104,53 @@ async fn watch_that_works_again_is_no_failure() {
     starts.set(&other, wanted);
     assert!(starts.bundles.is_some() && starts.report_failed_watch().is_none());
 }
+
+/// Otherwise the first retry would come as late as after one failure for each pod.
+#[tokio::test]
+async fn one_failure_for_many_pods_is_retried_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundles = dir.path().join("bundles");
+    symlink(&bundles, &bundles).unwrap();
+    let mut starts = starts(bundles);
+    let (_pod, wanted) = wanted();
+    for number in 0..9 {
+        let pod = PodUid::parse(&number.to_string().repeat(32)).unwrap();
+        starts.set(&pod, wanted.clone());
+    }
+    let now = Instant::now();
+    assert!(starts.backoff.due(now) < now + Duration::from_secs(1));
+}
+
+/// The program of a start that is held may be on a volume, which only the first process has.
+#[tokio::test]
+async fn marked_container_is_followed_after_a_lost_watch() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundles = dir.path().join("bundles");
+    let (pod, wanted) = wanted();
+    let id = ContainerId::parse(&"a".repeat(64)).unwrap();
+    let bundle = bundles.join(id.as_str());
+    fs::create_dir_all(&bundle).unwrap();
+    let annotations = serde_json::json!({
+        "io.kubernetes.cri.container-type": "container",
+        "io.kubernetes.cri.container-name": "app",
+        "io.kubernetes.cri.sandbox-uid": pod.as_str(),
+    });
+    let config = serde_json::json!({ "annotations": annotations });
+    fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+    let mut starts = starts(bundles);
+    // Without a holder process, whose end would end the marks.
+    starts.wanted.insert(pod, wanted);
+    starts.watch();
+    let (marked, _limit) = starts.wanted_start(&id).unwrap();
+    starts.marked.insert(id.clone(), marked);
+    starts.watch_again();
+    let pid = std::process::id();
+    fs::write(bundle.join("new.pid"), pid.to_string()).unwrap();
+    fs::rename(bundle.join("new.pid"), bundle.join("init.pid")).unwrap();
+    let followed = async {
+        while starts.marked[&id].init.is_none() {
+            starts.next().await;
+        }
+    };
+    timeout(PATIENCE, followed).await.unwrap();
+}
