@@ -129,6 +129,14 @@ impl Node {
         }
     }
 
+    /// A sidecar that gets no processor for a second or two has not failed. Called before the agent starts.
+    pub fn allow_slow_sidecars(&self) {
+        // A far slower machine has longer timeouts already.
+        if slower(SECOND) == SECOND {
+            self.configure("ladder: {attempt: 5s, settle: 5s}\n");
+        }
+    }
+
     /// Writes the agent's configuration the way the kubelet updates a
     /// ConfigMap: a new directory, and a replaced link.
     pub fn configure(&self, text: &str) {

@@ -35,7 +35,7 @@ const PEAK_KIB: u64 = 96 * 1024;
 /// The number of pods that attack at the same time.
 const ATTACKERS: usize = 3;
 /// From the exit of another pod's app to the request to its sidecar. It takes milliseconds, and far more than a second on a busy
-/// machine now and then. An agent that waits for the attackers takes longer: a second for each attempt, with several for each.
+/// machine now and then. An agent that waits for the attackers takes longer: five seconds for each attempt, with several for each.
 const QUIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A node in enforce mode; None if tests are skipped here.
@@ -45,6 +45,7 @@ fn enforcing() -> Option<Node> {
 
 fn enforced(node: Node) -> Node {
     node.annotate(&[("usher.dev/mode", "enforce")]);
+    node.allow_slow_sidecars();
     node
 }
 

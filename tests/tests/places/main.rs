@@ -32,6 +32,7 @@ fn enforcing() -> Option<Node> {
 
 fn enforced(node: Node) -> Node {
     node.annotate(&[("usher.dev/mode", "enforce")]);
+    node.allow_slow_sidecars();
     node
 }
 

@@ -43,6 +43,7 @@ fn enforcing() -> Option<Node> {
         let node = Node::new();
         // The test counts requests, and a hold would probe the sidecar.
         node.annotate(&[("usher.dev/mode", "enforce"), ("usher.dev/hold", "off")]);
+        node.allow_slow_sidecars();
         node
     })
 }

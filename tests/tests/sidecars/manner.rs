@@ -14,7 +14,7 @@ const SIDECAR: &str = "istio-proxy";
 /// All steps of Istio's recipe, each with its time to end, on a busy machine.
 const BOUND: Duration = Duration::from_secs(30);
 /// A signal has as long as the kubelet's default grace period; not here.
-const IMPATIENT: &str = "ladder: {settleSignal: 2s}";
+const BRIEF_SIGNAL: &str = "ladder: {attempt: 5s, settle: 5s, settleSignal: 2s}\n";
 
 /// A pod with this sidecar and one with a well-behaved one; the agent knows both.
 fn pair(node: &Node, agent: &Agent, sidecar: ContainerSpec) -> (Pod, Pod) {
@@ -87,7 +87,7 @@ fn hangs() {
 #[test]
 fn never_quits() {
     let Some(node) = enforcing() else { return };
-    node.configure(IMPATIENT);
+    node.configure(BRIEF_SIGNAL);
     let agent = Agent::start(&node);
     let sidecar = ContainerSpec::istio(Manner::IgnoreQuit)
         .admin(Manner::IgnoreQuit)
