@@ -79,7 +79,7 @@ fn disappears_after_a_request() {
     // The second pod is quit, so the list with both of them has been read.
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
-    wait_observed(&agent, &pod);
+    wait_observed(&node, &pod);
     node.kubelet().behave(Behaviour::Status(500));
     finish_and_quit(&agent, &pod);
 }
@@ -92,7 +92,7 @@ fn silence_delays_no_known_pod() {
     let pod = node.run(&PodSpec::job("known"));
     let other = node.run(&PodSpec::job("other"));
     finish_and_quit(&agent, &other);
-    wait_observed(&agent, &pod);
+    wait_observed(&node, &pod);
     node.kubelet().behave(Behaviour::Silence);
     let unknown = node.run(&PodSpec::job("unknown"));
     node.kubelet().wait_requests(Behaviour::Silence, 1);

@@ -31,9 +31,10 @@ mod timeline;
 mod unread;
 mod worker;
 
+use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, Node, Pod};
+use usher_tests::synthetic::{Agent, Node, Pod, usher};
 
 const SIDECAR: &str = "istio-proxy";
 
@@ -46,10 +47,27 @@ fn enforcing() -> Option<Node> {
     })
 }
 
-/// Waits until the agent observes the app. Otherwise only the kubelet could report its end.
-fn wait_observed(agent: &Agent, pod: &Pod) {
-    let app = pod.pid("app");
-    eventually("the agent to observe the app", || agent.watches(app));
+/// Waits until the agent observes the app and knows its name, which it reads later. Otherwise only the kubelet could
+/// report its end.
+fn wait_observed(node: &Node, pod: &Pod) {
+    wait_state(node, pod, "running");
+}
+
+/// Waits until the agent knows that the app is in this state.
+fn wait_state(node: &Node, pod: &Pod, state: &str) {
+    eventually(
+        &format!("the agent to know that the app is {state}"),
+        || {
+            let pods = usher::on(node, &["pods", "--all", "-o", "json"]);
+            let pods: Value = serde_json::from_str(&pods.stdout).unwrap_or_default();
+            let items = pods["items"].as_array().into_iter().flatten();
+            let of_pod = items.filter(|item| item["uid"] == pod.uid());
+            let mut containers =
+                of_pod.flat_map(|item| item["containers"].as_array().into_iter().flatten());
+            pods["from"] == "agent"
+                && containers.any(|one| one["name"] == "app" && one["state"] == state)
+        },
+    );
 }
 
 /// Ends the app, and expects one request to the sidecar, by POST to the

@@ -1,11 +1,9 @@
 //! The settings of the Node and of the pod: observe, off, opted out.
 
-use serde_json::Value;
 use usher_tests::privilege;
-use usher_tests::synthetic::clock::eventually;
-use usher_tests::synthetic::{Agent, ApiServer, Node, Pod, PodSpec, usher};
+use usher_tests::synthetic::{Agent, ApiServer, Node, PodSpec};
 
-use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, wait_observed};
+use crate::{SIDECAR, enforcing, expect_quit, finish_and_quit, wait_observed, wait_state};
 
 fn touches_nothing(annotations: Option<&[(&str, &str)]>, decision: &str) {
     if !privilege::granted() {
@@ -19,7 +17,7 @@ fn touches_nothing(annotations: Option<&[(&str, &str)]>, decision: &str) {
     // The agent has done all that it does for a pod before it reports the next one.
     let pods = node.run_all(&["one", "two", "three"].map(PodSpec::job));
     for pod in &pods {
-        wait_observed(&agent, pod);
+        wait_observed(&node, pod);
         pod.finish("app", 0);
         let line = agent.wait_for(decision, &pod.name());
         assert_eq!(line["uid"], pod.uid());
@@ -67,7 +65,7 @@ fn off() {
     let pods = node.run_all(&["off", "later"].map(PodSpec::job));
     for pod in &pods {
         pod.finish("app", 0);
-        wait_exited(&node, pod);
+        wait_state(&node, pod, "exited");
         assert!(agent.decisions(&pod.name()).is_empty());
     }
     let pod = &pods[0];
@@ -78,20 +76,6 @@ fn off() {
     node.annotate(&[("usher.dev/mode", "enforce")]);
     let agent = Agent::start(&node);
     expect_quit(&agent, pod);
-}
-
-/// Waits until the agent knows that the app has exited.
-fn wait_exited(node: &Node, pod: &Pod) {
-    eventually("the agent to know the end of the app", || {
-        let pods = usher::on(node, &["pods", "--all", "-o", "json"]);
-        let pods: Value = serde_json::from_str(&pods.stdout).unwrap_or_default();
-        let items = pods["items"].as_array().into_iter().flatten();
-        let of_pod = items.filter(|item| item["uid"] == pod.uid());
-        let mut containers =
-            of_pod.flat_map(|item| item["containers"].as_array().into_iter().flatten());
-        pods["from"] == "agent"
-            && containers.any(|one| one["name"] == "app" && one["state"] == "exited")
-    });
 }
 
 /// A node that joins needs no annotation.

@@ -128,7 +128,7 @@ fn statuses_are_not_needed() {
     let never = node.run(&PodSpec::job("never"));
     let on_failure = node.run(&PodSpec::job("on-failure").policy(RestartPolicy::OnFailure));
     for pod in [&never, &on_failure] {
-        wait_observed(&agent, pod);
+        wait_observed(&node, pod);
     }
     finish_and_quit(&agent, &never);
     // Only the exit code decides whether the app is restarted.

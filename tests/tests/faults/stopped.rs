@@ -13,10 +13,14 @@ use crate::{enforcing, kernel};
 /// The delay between the sidecar's response and its exit: after the agent was stopped, before its timeout.
 const DRAINS: Duration = Duration::from_millis(500);
 /// The same for an exit after the agent has continued.
-const DRAINS_LONG: Duration = Duration::from_millis(8_000);
+const DRAINS_LONG: Duration = Duration::from_millis(10_000);
+/// A little more than the agent waits for the worker's reply: 8 s.
+const REPLY_OVERDUE: Duration = Duration::from_millis(9_000);
 /// A little more than the agent's timeout.
 const OVERDUE: Duration = Duration::from_millis(3_500);
 const PODS: usize = 10;
+/// A sidecar may get no processor for a second. The timer that is overdue is the one for its exit.
+const SLOW_REPLY: &str = "ladder: {attempt: 10s}\n";
 const ENFORCE: [(&str, &str); 1] = [("usher.dev/mode", "enforce")];
 
 fn job(number: usize, drains: Duration) -> PodSpec {
@@ -58,6 +62,7 @@ fn wait_overdue(stopped: Instant) {
 #[test]
 fn exit_while_the_agent_is_stopped_counts() {
     let Some(node) = enforcing() else { return };
+    node.configure(SLOW_REPLY);
     let agent = Agent::start(&node);
     let pods = node.run_all(
         &(0..PODS)
@@ -99,7 +104,7 @@ fn response_while_the_agent_is_stopped_counts_from_its_arrival() {
     second.request("cloud-sql-proxy");
     let requested = Instant::now();
     eventually("the patience with the second to be over as well", || {
-        requested.elapsed() > 2 * OVERDUE
+        requested.elapsed() > REPLY_OVERDUE
     });
     agent.signal(Signal::SIGCONT);
     assert_eq!(second.ended("cloud-sql-proxy").code(), 0);
@@ -115,6 +120,7 @@ fn stopped_at_an_answer(meanwhile: impl FnOnce(Vec<Pod>) -> Vec<Pod>) {
         return;
     };
     let server = ApiServer::start();
+    node.configure(SLOW_REPLY);
     node.annotate(&ENFORCE);
     server.annotate(&ENFORCE);
     let agent = Doomed::start(&node, &server, "answer-due#3");
