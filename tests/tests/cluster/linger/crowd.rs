@@ -12,8 +12,9 @@ use usher_cluster::workload::{self, app_container};
 use usher_tests::wait::{fewer, found_within};
 
 use crate::{
-    lab::{self, Lab, until},
+    lab::{self, Lab, Line, until},
     load::{decisions_by_pod, pods_run},
+    restarts::time_of,
 };
 
 const PODS: usize = 100;
@@ -41,7 +42,9 @@ impl Drop for Cordon<'_> {
     fn drop(&mut self) {
         lab::tidy(|| {
             let node = self.0.cluster.node_name();
-            self.0.cluster.kubectl(&["uncordon", node]).unwrap();
+            until("a node for pods", || {
+                self.0.cluster.kubectl(&["uncordon", node]).ok()
+            });
         });
     }
 }
@@ -60,14 +63,15 @@ fn no_pod_of_a_drained_node_outlives_its_deadline() {
     let list = (0..pods)
         .map(|number| pod(&namespace, number))
         .collect::<Vec<_>>();
-    lab.cluster
-        .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": list }))
-        .unwrap();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": list });
+    until("the crowd to be created", || lab.cluster.apply(&list).ok());
     pods_run(&lab, &namespace, pods, PATIENCE);
     let lingering = (0..pods).filter(|number| !is_plain(*number)).count();
     wait_armed(&lab, lingering, begun);
-    let armed = Leaks::of(&lab);
-    assert!(armed.marks >= before.marks + lingering, "{armed:?}");
+    // In a repeated test a sidecar of another one, which was marked before, may have ended.
+    until("the marks of the crowd", || {
+        (Leaks::of(&lab).marks >= lingering).then_some(())
+    });
 
     let mut ends = Ends::default();
     thread::scope(|scope| {
@@ -99,15 +103,41 @@ fn no_pod_of_a_drained_node_outlives_its_deadline() {
             .get(*pod)
             .is_some_and(|counts| counts.contains_key("linger-held"))
     };
-    assert_eq!(
-        lingered.keys().filter(held).count(),
-        lingered.len(),
-        "{decisions:?}"
+    // A holder without a processor for 2 s ends. Signals continue until the next one has armed.
+    let ended = |line: &Line| line.text("message").starts_with("the holder process ended");
+    let holder_ended = lab.log_since(begun).iter().any(ended);
+    let missing: Vec<&String> = lingered.keys().filter(|pod| !held(pod)).collect();
+    assert!(
+        missing.is_empty() || holder_ended,
+        "{missing:?}: {decisions:?}"
     );
     assert_eq!(plain.keys().filter(held).count(), 0, "{decisions:?}");
+    assert_killed_in_time(&lab, &namespace);
     until("the end of all marks and descriptors of the crowd", || {
         Leaks::of(&lab).are_at_most(&before).then_some(())
     });
+}
+
+/// By the agent's clock: the node may take its time to end so many containers.
+fn assert_killed_in_time(lab: &Lab, namespace: &str) {
+    let mut held = BTreeMap::new();
+    for line in lab.decisions(namespace) {
+        let pod = line.text("pod").to_owned();
+        let at = time_of(line.text("timestamp"));
+        match line.text("decision") {
+            "linger-held" => {
+                held.insert(pod, at);
+            }
+            "linger-killed" => {
+                let waited = at - held[&pod];
+                assert!(
+                    waited <= GRACE + Duration::from_secs(5),
+                    "{pod}: {waited:?}"
+                );
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Runs one lingering pod, so that the holder exists: it starts with the first such pod, stays, and has descriptors of its own.

@@ -14,6 +14,8 @@ use crate::{
 /// The grace period of the first deletion.
 const FIRST: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(6);
+/// A little longer than usher holds a signal without a list that confirms the deletion: 3 s.
+const UNCONFIRMED: Duration = Duration::from_secs(4);
 /// What usher and a slow node may add. usher queries the kubelet every 2 s, and kills one second after the deadline.
 const SLACK: Duration = Duration::from_secs(45);
 
@@ -32,6 +34,12 @@ fn held(lab: &Shared, name: &str, how_it_ends: &[&str]) -> (Namespace, String, I
     let deleted = Instant::now();
     delete(lab, &namespace, &[]);
     lab.decided(&namespace, "linger-held");
+    let held = Instant::now();
+    until("the agent's list with the first deletion", || {
+        (held.elapsed() > UNCONFIRMED).then_some(())
+    });
+    let released = lab.count(&namespace, "linger-released");
+    assert_eq!(released, 0, "the kubelet did not reply in time");
     (namespace, id, deleted)
 }
 
