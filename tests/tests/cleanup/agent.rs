@@ -17,6 +17,8 @@ fn ready_once_nothing_is_left() {
     let notes = node.run_dir().join("notes");
     fs::write(&notes, "mine").unwrap();
     pod.send_line(SIDECAR, "listen");
+    // The kernel repeats the SYN of a held connection. One that arrives earlier would be refused.
+    pod.wait_line(SIDECAR, "listening 15021 ");
 
     let agent = host.cleaning_agent();
     eventually("what is left", || agent.get("/readyz").1.contains("notes"));

@@ -47,6 +47,8 @@ fn removes_everything_without_an_agent() {
     assert_eq!(kinds.last(), Some(&"directory"));
 
     pod.send_line(SIDECAR, "listen");
+    // The kernel repeats the SYN of a held connection. One that arrives earlier would be refused.
+    pod.wait_line(SIDECAR, "listening 15021 ");
     let ran = host.cleanup(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let removed = lines(&ran.stdout);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use usher_tests::golden;
 use usher_tests::synthetic::catalog::mesh;
@@ -18,6 +19,7 @@ fn held() -> Option<(Node, Agent, Pod)> {
         .with(ContainerSpec::app("app"))
         .with(mesh::proxy(Listen::OnCommand))
         .captured(Capture::default())
+        .hold_deadline(Duration::from_secs(600))
         .announced();
     let pod = node.run(&spec);
     agent.wait_for("hold-armed", &pod.name());

@@ -1,11 +1,13 @@
 //! The agent or the holder is killed or stopped while a stop signal waits: the signal continues.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use usher_tests::privilege;
 use usher_tests::synthetic::catalog::{istio, mesh};
 use usher_tests::synthetic::runtime::StateDir;
-use usher_tests::synthetic::wire::{Capture, Client, Listen, Root};
+use usher_tests::synthetic::wire::{Capture, Client, Listen, Pace, Root};
 use usher_tests::synthetic::{ContainerSpec, Node, PodSpec};
 
 use crate::{
@@ -86,6 +88,13 @@ fn denied_starts_of_other_pods() {
     let kill = held(&state, &agent, &pods[0]);
     for number in 0..3 {
         let app = ContainerSpec::client(APP, Client::to("10.7.7.7:8080").staying());
+        // The root has to be marked before the program is executed.
+        let slow = Duration::from_millis(400);
+        let app = app.pace(Pace {
+            create: slow,
+            exec: slow,
+            ..Pace::CONTAINERD
+        });
         let denied = PodSpec::new(&format!("denied-{number}"))
             .captured(Capture::default())
             .announced()

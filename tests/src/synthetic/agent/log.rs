@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::wait::{patience, slower};
 
 /// A process without its agent exits in far less; a stopped holder needs 2 s.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Lines of an agent, each a JSON object. A line that is not JSON, such as a
 /// panic's, becomes an object with the single field `text`.

@@ -18,21 +18,25 @@ pub(super) fn get(address: SocketAddr, path: &str) -> String {
 
 /// The status and the body of a response.
 pub(super) fn ask(address: SocketAddr, path: &str) -> (u16, String) {
+    // The agent closes a connection without a request after a second.
+    let mut tries = (0..3).filter_map(|_try| try_ask(address, path));
+    tries.next().expect("the agent answers")
+}
+
+fn try_ask(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).expect("the agent serves HTTP");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("the timeout is not zero");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    let written = stream.write_all(request.as_bytes());
-    written.expect("the agent reads requests");
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
-    let read = stream.read_to_string(&mut answer);
-    read.expect("the agent answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3));
     let status = status.and_then(|digits| digits.parse().ok());
-    (status.expect("a status"), body.to_owned())
+    Some((status.expect("a status"), body.to_owned()))
 }
 
 /// The sum of the samples of this name with labels that contain this text; 0 without such samples.
