@@ -42,7 +42,7 @@ impl Starts {
         Vec::new()
     }
 
-    /// Opens the watch again after it was lost. Its bundles are not followed any more, also those of marked containers.
+    /// Opens the watch again after it was lost. It follows no bundle yet, not even those of marked containers.
     pub(super) fn watch_again(&mut self) -> Vec<Event> {
         self.bundles = None;
         self.created.clear();
