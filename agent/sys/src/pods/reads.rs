@@ -118,7 +118,11 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         let (own, node) = self.permits(pod, length).await.map_err(io::Error::other)?;
-        let permits = (own, self.exchange_when_late(node));
+        let node: Vec<_> = node
+            .into_iter()
+            .map(|permit| self.exchange_when_late(permit))
+            .collect();
+        let permits = (own, node);
         let (sender, done) = oneshot::channel();
         let prepare = self.prepare;
         thread::Builder::new()
@@ -151,18 +155,16 @@ impl Reads {
         Ok((own, node))
     }
 
-    /// Gives the permits to other reads when this one is late, even if its caller no longer waits for it. The read has
+    /// Gives the permit to another read when this one is late, even if its caller no longer waits for it. The read has
     /// ended when the sender is dropped.
-    fn exchange_when_late(&self, mut permits: Vec<NodePermit>) -> oneshot::Sender<()> {
+    fn exchange_when_late(&self, (mut permit, late): NodePermit) -> oneshot::Sender<()> {
         let (running, mut ended) = oneshot::channel();
         let limit = self.limit;
         tokio::spawn(async move {
             if timeout(limit, &mut ended).await.is_err() {
                 let exchange = async {
-                    for (permit, late) in permits.iter_mut().rev() {
-                        if let Ok(late) = Arc::clone(late).acquire_owned().await {
-                            *permit = late;
-                        }
+                    if let Ok(late) = late.acquire_owned().await {
+                        permit = late;
                     }
                     pending::<()>().await;
                 };
@@ -171,7 +173,7 @@ impl Reads {
                     () = exchange => {}
                 }
             }
-            drop(permits);
+            drop(permit);
         });
         running
     }
@@ -205,6 +207,8 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
+
+    const SOON: Duration = Duration::from_secs(30);
 
     fn pod(number: u8) -> PodUid {
         PodUid::parse(&format!("0a1b2c3d-0000-4000-8000-{number:012}")).unwrap()
@@ -312,6 +316,24 @@ mod tests {
         assert_eq!(reads.long.available_permits(), 0);
         stuck.remove(0);
         assert_eq!(reads.run(&pod(255), Length::Long, || 7).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn late_long_read_needs_no_short_permit_to_make_room() {
+        let reads = Reads {
+            limit: Duration::from_millis(20),
+            ..Reads::new(|| {}, |_pod| {})
+        };
+        let all = u32::try_from(NODE_LATE).unwrap();
+        let _late = reads.late.acquire_many(all).await.unwrap();
+        let (end, read) = stuck(&reads, Length::Long);
+        while reads.long.available_permits() == LONG {
+            tokio::task::yield_now().await;
+        }
+        let room = timeout(SOON, reads.long.acquire_many(u32::try_from(LONG).unwrap()));
+        drop(room.await.expect("its permit for long reads is free"));
+        drop(end);
+        assert!(read.await.unwrap());
     }
 
     #[tokio::test]
