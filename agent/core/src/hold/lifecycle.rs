@@ -38,9 +38,9 @@ impl<'engine> HoldReview<'engine> {
                 None
             }
             // Every timeout passed before this agent started. Where no app has started, the pod is held anew.
-            HoldPhase::Holding(held) if held.ports.is_empty() && !held.count_only() => {
-                let is_late = |view| self.conditions(view).any_app_started(0);
-                let rearm = !self.view.is_some_and(is_late);
+            HoldPhase::Holding(held) if held.ports.is_empty() => {
+                let conditions = self.conditions(self.view?);
+                let rearm = !conditions.any_app_started(0);
                 sandbox.release(Released::Deadline, rearm, actions);
                 None
             }
@@ -48,7 +48,8 @@ impl<'engine> HoldReview<'engine> {
                 let (id, first_run) = (&sandbox.id, sandbox.first_run);
                 match self.why_release(first_run, held, id, actions) {
                     Some(why) => {
-                        sandbox.release(why, false, actions);
+                        let rearm = self.holds_instead(held, first_run);
+                        sandbox.release(why, rearm, actions);
                         None
                     }
                     None => Some(self.next_look(held)),
@@ -71,6 +72,14 @@ impl<'engine> HoldReview<'engine> {
                 None
             }
         }
+    }
+
+    /// Whether a table that counts is replaced by one that holds: the mode changed before an app started.
+    fn holds_instead(self, held: &HeldPorts, first_run: u64) -> bool {
+        let may_hold = |view| {
+            self.not_held(view).is_none() && !self.conditions(view).any_app_started(first_run)
+        };
+        held.count_only() && self.mode == Mode::Enforce && self.view.is_some_and(may_hold)
     }
 
     /// Reports the ports that an earlier agent held, once the pod has a name.

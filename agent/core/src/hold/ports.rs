@@ -167,8 +167,8 @@ impl<'engine> HoldReview<'engine> {
                 return;
             }
         }
-        if held.is_timed && held.table == TableKind::Adopted {
-            // A restart of the agent does not extend the deadline.
+        if held.is_timed && held.table == TableKind::Adopted && held.from == held.since {
+            // The app may have started before this agent: a restart does not extend the deadline.
             return;
         }
         let enough = if held.is_timed {

@@ -140,7 +140,7 @@ pub(crate) struct HeldPorts {
     pub(crate) probe_failed: bool,
     /// When the kernel's timeouts are renewed.
     pub(crate) renew: Option<Timestamp>,
-    /// An app has started, so that connections may be held: the deadline is no longer extended.
+    /// An app has started, so that connections may be held or counted: the deadline is no longer extended.
     pub(crate) is_timed: bool,
     /// When the deadline was found to have passed before an app started.
     pub(crate) over_since: Option<Timestamp>,
@@ -166,8 +166,7 @@ impl HeldPorts {
             listening: BTreeMap::new(),
             probe_failed: false,
             renew: None,
-            // The deadline of a table that only counts is never extended.
-            is_timed: matches!(table, TableKind::CountOnly),
+            is_timed: false,
             over_since: None,
             is_late: false,
         }

@@ -163,8 +163,8 @@ pub fn delete_elements(socket: &Socket, ports: &[u16]) -> Result<bool, NftError>
     result
 }
 
-/// Holds these ports for the given times from now on, and copies packets for the longest of these times. A released
-/// port is held again. Ports that are not in `held_ports` are unchanged.
+/// Holds or counts these ports for the given times from now on, and copies packets for the longest of these times. A
+/// released port is held again. Ports that are not in `held_ports` are unchanged.
 ///
 /// # Errors
 /// [`NftError`] of the first port that fails; the other ports are renewed nevertheless. [`NftError::is_not_there`]
@@ -177,7 +177,9 @@ pub fn renew(socket: &Socket, held_ports: &[HeldPort]) -> Result<(), NftError> {
     }
     if let Some(longest) = held_ports.iter().map(|held_port| held_port.timeout).max() {
         let tcp = [Transport::Tcp.number()];
-        result = result.and(renew_element(socket, COPYING, &tcp, longest));
+        // A table that only counts has no set of copies.
+        let renewed = unless_not_there(renew_element(socket, COPYING, &tcp, longest));
+        result = result.and(renewed.map(drop));
     }
     result
 }

@@ -186,32 +186,37 @@ fn each_released_port_is_one_generation() {
 fn timeouts_are_renewed() {
     inside(|netns| async move {
         let socket = netns.netlink(Protocol::Netfilter).unwrap();
-        let wanted = Wanted {
-            ports: vec![held_port(15001)],
-            ..Wanted::default()
-        };
-        install(&socket, &Ruleset::of(&wanted)).unwrap();
-        // One port already exists, the other is new.
-        let later = [15001, 5432].map(|port| HeldPort {
-            port,
-            timeout: 10 * MINUTE,
-        });
-        renew(&socket, &later).unwrap();
-        let found = dump(&socket).unwrap().unwrap();
-        assert_eq!(found.remaining.len(), 3);
-        assert!(
-            found
-                .remaining
-                .iter()
-                .all(|remaining| remaining.time > 9 * MINUTE),
-            "{found:?}"
-        );
-        let renewed = Wanted {
-            ports: later.to_vec(),
-            ..Wanted::default()
-        };
-        let difference = diff(&found.ruleset, &Ruleset::of(&renewed));
-        assert!(difference.is_empty(), "{difference:?}");
+        // Two ports, and the copies of a table that holds.
+        for (count_only, elements) in [(false, 3), (true, 2)] {
+            let wanted = Wanted {
+                ports: vec![held_port(15001)],
+                count_only,
+                ..Wanted::default()
+            };
+            install(&socket, &Ruleset::of(&wanted)).unwrap();
+            // One port already exists, the other is new.
+            let later = [15001, 5432].map(|port| HeldPort {
+                port,
+                timeout: 10 * MINUTE,
+            });
+            renew(&socket, &later).unwrap();
+            let found = dump(&socket).unwrap().unwrap();
+            assert_eq!(found.remaining.len(), elements);
+            assert!(
+                found
+                    .remaining
+                    .iter()
+                    .all(|remaining| remaining.time > 9 * MINUTE),
+                "{found:?}"
+            );
+            let renewed = Wanted {
+                ports: later.to_vec(),
+                count_only,
+                ..Wanted::default()
+            };
+            let difference = diff(&found.ruleset, &Ruleset::of(&renewed));
+            assert!(difference.is_empty(), "{difference:?}");
+        }
     });
 }
 

@@ -203,7 +203,48 @@ fn counting_ends_at_a_mode_change_and_at_the_deadline() {
     spec.annotations = closed.into();
     let mut stage = held(Mode::Observe, spec);
     stage.hold();
+    stage.start("app", "a");
+    stage.take_hold();
     stage.pass(seconds(31));
+    assert_eq!(stage.take_hold(), ["release all"]);
+}
+
+#[test]
+fn pod_that_is_counted_is_held_if_the_mode_changes_before_an_app_starts() {
+    for has_started in [false, true] {
+        let mut stage = held(Mode::Observe, istio());
+        stage.hold();
+        if has_started {
+            stage.start("app", "a");
+        }
+        stage.take_hold();
+        stage.hold_mode = Mode::Enforce;
+        stage.mode(Mode::Enforce);
+        assert_eq!(stage.take_hold(), ["release all"]);
+        stage.released(0);
+        let output = stage.take_hold();
+        let last = if has_started { "forget" } else { ARM };
+        assert_eq!(output.last().unwrap(), last, "{output:?}");
+    }
+}
+
+/// The image of the app is pulled for longer than the deadline.
+#[test]
+fn connections_are_counted_until_the_deadline_after_the_first_app_start() {
+    let mut stage = held(Mode::Observe, istio());
+    stage.hold();
+    stage.pass(seconds(45));
+    let renewed = stage.take_hold();
+    let renew = |line: &String| line == "renew 15001 30s";
+    assert!(
+        !renewed.is_empty() && renewed.iter().all(renew),
+        "{renewed:?}"
+    );
+    stage.start("app", "a");
+    stage.take_hold();
+    stage.pass(seconds(29));
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(seconds(2));
     assert_eq!(stage.take_hold(), ["release all"]);
 }
 
