@@ -65,7 +65,11 @@ impl NodeLoop {
         for invalid in &resolved.invalid {
             let error = chain(invalid);
             tracing::warn!(error, "ignored an invalid annotation or label of the Node");
-            let condition = NodeCondition::InvalidAnnotation { error, now: modes };
+            let condition = NodeCondition::InvalidAnnotation {
+                place: invalid.place,
+                error,
+                now: modes,
+            };
             self.reporter.events.send_node(&condition);
         }
         tracing::info!(

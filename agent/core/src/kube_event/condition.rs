@@ -1,7 +1,10 @@
 //! Conditions of the whole node, with the texts of their Events.
 
 use super::{LONGEST_NOTE, Notice, Reason, Regarding, text::bounded};
-use crate::settings::{annotation, mode::Modes};
+use crate::settings::{
+    annotation,
+    mode::{Modes, Source},
+};
 
 /// Limit of external text in a note, which leaves room for the remedy.
 const QUOTED: usize = 640;
@@ -15,6 +18,7 @@ pub enum NodeCondition {
     },
     /// An annotation or label of the Node is invalid.
     InvalidAnnotation {
+        place: Source,
         error: String,
         /// The modes in use.
         now: Modes,
@@ -99,14 +103,21 @@ impl NodeCondition {
                 "quit: {} (was {}); hold: {} (was {}); linger: {} (was {})",
                 now.quit, before.quit, now.hold, before.hold, now.linger, before.linger
             ),
-            Self::InvalidAnnotation { error, now } => format!(
-                "{}. In use: quit {}, hold {}, linger {}. Use observe, enforce or off: kubectl annotate node {node} {}=observe --overwrite",
-                quoted(error),
-                now.quit,
-                now.hold,
-                now.linger,
-                annotation::MODE
-            ),
+            Self::InvalidAnnotation { place, error, now } => {
+                // Without the value the modes stay as they are.
+                let remove = match place {
+                    Source::Annotation(key) => format!("kubectl annotate node {node} {key}-"),
+                    Source::Label(key) => format!("kubectl label node {node} {key}-"),
+                    Source::Default | Source::Configuration(_) => "correct the configuration".to_owned(),
+                };
+                format!(
+                    "{}. In use: quit {}, hold {}, linger {}. Use observe, enforce or off, or remove it: {remove}",
+                    quoted(error),
+                    now.quit,
+                    now.hold,
+                    now.linger,
+                )
+            }
             Self::ConfigurationRejected(error) => format!(
                 "the configuration is invalid, the last valid one stays in use; correct it: {}",
                 quoted(error)
@@ -210,6 +221,7 @@ mod tests {
                 },
             },
             NodeCondition::InvalidAnnotation {
+                place: Source::Annotation(annotation::MODE),
                 error: long.clone(),
                 now: Modes::default(),
             },
