@@ -60,6 +60,7 @@ pub(super) fn gather(node: &Node, collection: &mut Collection) {
     file(&node.args.config, "node/config.yaml", collection);
     let saved = [
         run_dir::NODE_ANNOTATIONS,
+        run_dir::NODE_LABELS,
         run_dir::NAMESPACES,
         run_dir::CONFIG,
         run_dir::TIMELINE,
