@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 use usher_tests::privilege;
-use usher_tests::synthetic::{ContainerSpec, Node, PodSpec, catalog::istio};
+use usher_tests::synthetic::{Behaviour, ContainerSpec, Node, PodSpec, catalog::istio};
 use usher_tests::wait::{found_within, patience};
 
 use crate::{golden, run};
@@ -55,6 +55,14 @@ fn stuck_pods_are_listed_with_their_cause() {
     assert_eq!(run(&node, &["stuck", "-n", namespace]).code, Some(1));
     assert_eq!(run(&node, &["stuck", "-n", "another"]).code, Some(0));
     assert_eq!(run(&node, &["stuck", "running"]).code, Some(0));
+    // A sysdump of one pod lists the others, and cannot explain them.
+    let dump = node.run_dir().with_file_name("one.tar.gz");
+    let dump = dump.display().to_string();
+    let dumped = run(&node, &["sysdump", "--pod", &running.name(), "-w", &dump]);
+    assert_eq!(dumped.code, Some(0), "{dumped:?}");
+    let ran = run(&node, &["stuck", "--file", &dump]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stderr.contains(&stuck.name()), "{ran:?}");
     // The namespace completes the name of a pod.
     let name = stuck.name();
     let name = name.split_once('/').unwrap().1;
@@ -66,6 +74,18 @@ fn stuck_pods_are_listed_with_their_cause() {
         run(&node, &["explain", "-n", "another", name]).code,
         Some(4)
     );
+}
+
+#[test]
+fn without_agent_and_kubelet_it_is_unknown_whether_a_pod_is_stuck() {
+    let Some(node) = privilege::granted().then(Node::new) else {
+        return;
+    };
+    node.kubelet().behave(Behaviour::Status(503));
+    let ran = run(&node, &["stuck"]);
+    assert_eq!((ran.code, &ran.stdout[..]), (Some(5), ""), "{ran:?}");
+    let expected = "cannot find stuck pods without the kubelet";
+    assert!(ran.stderr.contains(expected), "{ran:?}");
 }
 
 /// The timeline's file keeps the decisions about a pod for longer than the kubelet keeps the pod.

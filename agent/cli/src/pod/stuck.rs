@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use usher_core::admin::{ContainerState, Origin, Pod, Role};
+use usher_core::admin::{ContainerState, Origin, Pod, PodState, Role};
 use usher_inspect::{
     explain::{Explanation, Finding, Id},
     text::{
@@ -75,11 +75,24 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
     let mut source = DataSource::open(global).await?;
     let mut pods = source.pods().await?.items;
     pods.retain(|pod| may_be_stuck(pod) && is_selected(pod, args, global));
-    if !pods.is_empty() && source.origin() != Origin::File {
+    let is_needed = match source.origin() {
+        Origin::Agent => !pods.is_empty(),
+        // Without an agent only the kubelet knows which containers have ended.
+        Origin::Node => true,
+        Origin::File => false,
+    };
+    if is_needed {
         // All pods share one list of the kubelet.
         let survey = Box::pin(source.node.survey_with_documents()).await?;
-        let now_ms = source.node.now_ms();
-        source.node.share(Arc::new(survey), now_ms);
+        if pods.is_empty() {
+            survey.listed.map_err(|error| {
+                let text = "cannot find stuck pods without the kubelet";
+                Failure::new(error.exit, format!("{text}: {}", error.text))
+            })?;
+        } else {
+            let now_ms = source.node.now_ms();
+            source.node.share(Arc::new(survey), now_ms);
+        }
     }
     let mut stuck = StuckPods {
         items: Vec::new(),
@@ -89,8 +102,8 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
         let gathered = Box::pin(gather(&source, &pod.uid));
         match source.answer(Some(&pod.uid), gathered).await {
             Ok(explanation) => stuck.items.extend(StuckPod::new(&explanation)),
-            // The pod ended in the meantime.
-            Err(error) if error.exit == Exit::PodSelection => {}
+            // The pod ended in the meantime. A sysdump lacks it if it is one of a single pod.
+            Err(error) if error.exit == Exit::PodSelection && source.origin() != Origin::File => {}
             Err(error) => {
                 let name = pod.display_name();
                 stuck.unexplained.push(format!("{name}: {}", error.text));
@@ -101,18 +114,19 @@ async fn stuck(args: &Args, global: &Global) -> Result<(Origin, StuckPods), Fail
     Ok((source.origin(), stuck))
 }
 
-/// Whether a container has ended and another one runs. If so, the pod's explanation decides.
+/// Whether an app has ended and another container has not. If so, the pod's explanation decides.
 fn may_be_stuck(pod: &Pod) -> bool {
-    let has = |roles: &[Role], state: ContainerState| {
-        let mut containers = pod.containers.iter();
-        containers.any(|one| roles.contains(&one.role) && one.state == state)
+    // The roles of such a pod are not known.
+    let is_unknown = pod.state == PodState::Unknown;
+    let of = |roles: &'static [Role]| {
+        let containers = pod.containers.iter();
+        containers.filter(move |one| is_unknown || roles.contains(&one.role))
     };
+    let mut others = of(&[Role::App, Role::Sidecar, Role::SelfEnding]);
     !pod.deleting
-        && has(&[Role::App], ContainerState::Exited)
-        && has(
-            &[Role::App, Role::Sidecar, Role::SelfEnding],
-            ContainerState::Running,
-        )
+        && of(&[Role::App]).any(|one| one.state == ContainerState::Exited)
+        // The kernel does not show the running containers of gVisor and Kata.
+        && others.any(|one| one.state != ContainerState::Exited)
 }
 
 fn is_selected(pod: &Pod, args: &Args, global: &Global) -> bool {
@@ -190,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_may_be_stuck_if_an_app_has_ended_and_another_container_runs() {
+    fn a_pod_may_be_stuck_if_an_app_has_ended_and_another_container_has_not() {
         let pod = |others: &[(&str, &str)], deleting: bool| {
             let container = |(role, state): &(&str, &str)| json!({"name": role, "id": null, "role": role, "state": state});
             let mut containers = vec![container(&("app", "exited"))];
@@ -204,9 +218,14 @@ mod tests {
         };
         for role in ["app", "sidecar", "self-ending"] {
             assert!(may_be_stuck(&pod(&[(role, "running")], false)), "{role}");
+            assert!(may_be_stuck(&pod(&[(role, "unseen")], false)), "{role}");
             assert!(!may_be_stuck(&pod(&[(role, "running")], true)), "{role}");
             assert!(!may_be_stuck(&pod(&[(role, "exited")], false)), "{role}");
         }
         assert!(!may_be_stuck(&pod(&[("native", "running")], false)));
+        let mut unknown = pod(&[("other", "running")], false);
+        assert!(!may_be_stuck(&unknown));
+        unknown.state = PodState::Unknown;
+        assert!(may_be_stuck(&unknown));
     }
 }
