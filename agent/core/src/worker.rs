@@ -13,9 +13,19 @@ pub const MAX_EVALUATIONS: u64 = 100_000;
 
 /// Why a pod is quarantined.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    thiserror::Error,
+    serde::Serialize,
+    serde::Deserialize,
+    strum::IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum QuarantineReason {
     #[error("a system call in the pod's network namespace did not return in time")]
     Stuck,

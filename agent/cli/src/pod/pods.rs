@@ -49,7 +49,7 @@ impl Report for Pods {
     fn table(&self, wide: bool) -> Table {
         let mut columns = vec!["POD", "STATE", "APPS", "SIDECARS", "DECISION", "REASON"];
         if wide {
-            columns.extend(["UID", "HELD-PORTS"]);
+            columns.extend(["UID", "HELD-PORTS", "QUARANTINE"]);
         }
         let mut table = Table::new(columns);
         for pod in &self.items {
@@ -67,6 +67,7 @@ impl Report for Pods {
                 row.extend([
                     pod.uid.clone().into(),
                     Cell::or_dash(Some(ports).filter(|ports| !ports.is_empty())),
+                    Cell::or_dash(pod.quarantine.map(|reason| <&str>::from(reason).to_owned())),
                 ]);
             }
             table.row(row);

@@ -156,6 +156,17 @@ impl<'pod> Case<'pod> {
         newest.find(|entry| matches(&entry.detail))
     }
 
+    /// The decision that the pod's processes are not visible on the node, as with gVisor and Kata.
+    pub(super) fn hidden(&self) -> Option<&'pod Entry> {
+        let latest = self.newest(|detail| {
+            matches!(
+                detail,
+                Detail::RuntimeUnsupported | Detail::Waiting | Detail::PodFinished
+            )
+        });
+        latest.filter(|entry| matches!(entry.detail, Detail::RuntimeUnsupported))
+    }
+
     /// Whether the last hold reached its deadline.
     pub(super) fn released_at_deadline(&self) -> bool {
         let last = self.newest(|detail| matches!(detail, Detail::HoldReleased { .. }));

@@ -26,7 +26,8 @@ impl Change {
 }
 
 pub(super) fn changes(case: &Case<'_>) -> Vec<Change> {
-    if case.is_over() {
+    // usher cannot act in a pod whose processes are not visible.
+    if case.is_over() || case.hidden().is_some() {
         return Vec::new();
     }
     let plan = &case.plan;

@@ -9,6 +9,7 @@ use usher_core::{
     decision::timeline::Entry,
     pod::spec::{Pod, RunState},
     recipe::Version,
+    settings::overrides::NamespaceValues,
 };
 use usher_inspect::{
     explain::{Case, Explanation, Facts, Seen, explain, needs_kubelet_version},
@@ -67,7 +68,13 @@ pub(crate) async fn gather(source: &DataSource, given: &str) -> Result<Explanati
         .and_then(Facts::read)
         .ok_or_else(unlisted)?;
     let kept = namespaces::kept(&node.args.run_dir);
-    let namespace = kept.get(&pod.namespace).cloned().unwrap_or_default();
+    let namespace = kept.get(&pod.namespace).cloned().unwrap_or_else(|| {
+        let name = &pod.namespace;
+        gaps.push(format!(
+            "annotations and labels of Namespace {name}: no agent has read them"
+        ));
+        NamespaceValues::default()
+    });
     let seen = Seen {
         kubelet: kubelet_version(node, &facts).await,
         native_elsewhere: native_elsewhere(pods, &uid),

@@ -313,10 +313,12 @@ fn status(status: &Value) -> Status {
 
 fn ended(state: &Value) -> Option<Ended> {
     let ended = &state["terminated"];
+    // The kubelet writes 1970 for a container that could not start.
+    let known = |field: &str| time(&ended[field]).filter(|at| *at > 0);
     ended.is_object().then(|| Ended {
         code: ended["exitCode"].as_i64().unwrap_or_default(),
         reason: text(&ended["reason"]),
-        started_ms: time(&ended["startedAt"]),
-        finished_ms: time(&ended["finishedAt"]),
+        started_ms: known("startedAt"),
+        finished_ms: known("finishedAt"),
     })
 }

@@ -4,6 +4,21 @@ use serde_json::json;
 use super::super::facts::*;
 
 #[test]
+fn a_container_that_could_not_start_has_no_start_time() {
+    let pod = json!({
+        "spec": {"containers": [{"name": "app"}]},
+        "status": {"containerStatuses": [{"name": "app", "state": {"terminated": {
+            "exitCode": 128, "reason": "StartError",
+            "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "2026-11-22T00:10:08Z",
+        }}}]},
+    });
+    let facts = Facts::parse(&pod);
+    let end = facts.container("app").unwrap().newest_end().unwrap();
+    assert_eq!(end.started_ms, None);
+    assert!(end.finished_ms.is_some());
+}
+
+#[test]
 fn relevant_fields_are_parsed() {
     let pod = json!({
         "metadata": {

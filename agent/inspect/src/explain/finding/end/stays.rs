@@ -144,6 +144,12 @@ pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) 
             delete,
         );
     }
+    if let Some(hidden) = case.hidden() {
+        return finding.because_of(Some(hidden)).fix(
+            "Let the app end its sidecar, or use another RuntimeClass. Or delete this pod.",
+            delete,
+        );
+    }
     let gave_up = gave_up(case);
     let last = case.newest(|detail| match detail {
         Detail::GaveUp => true,
@@ -164,7 +170,7 @@ pub(in crate::explain) fn advise(case: &Case<'_>, finding: Finding, name: &str) 
     }
     let modes = case.seen.modes.as_ref();
     match modes.map(|modes| modes.quit) {
-        Some(Mode::Enforce) if !case.seen.agent => finding.fix(
+        Some(Mode::Enforce) | None if !case.seen.agent => finding.fix(
             "The usher agent does not reply on this node: check that it runs.",
             "kubectl -n usher get pods -o wide",
         ),

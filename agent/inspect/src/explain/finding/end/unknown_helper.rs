@@ -47,7 +47,9 @@ pub(in crate::explain) fn find(case: &Case<'_>) -> Option<Finding> {
     } else {
         GRACE_MS
     };
-    (since > grace).then(|| unknown(case, &ended, &running, &others.join(", ")))
+    // The kubelet terminates native sidecars.
+    let sidecars = names(case.running_sidecars());
+    (since > grace).then(|| unknown(case, &ended, &running, &sidecars))
 }
 
 type Ends<'pod> = Vec<(&'pod Container, &'pod Ended)>;
@@ -123,11 +125,16 @@ fn list_ended(case: &Case<'_>, ended: &Ends<'_>) -> String {
     ended.collect::<Vec<_>>().join(", ")
 }
 
-fn unknown(case: &Case<'_>, ended: &Ends<'_>, running: &[&Container], sidecars: &str) -> Finding {
+fn unknown(
+    case: &Case<'_>,
+    ended: &Ends<'_>,
+    running: &[&Container],
+    sidecars: &[&str],
+) -> Finding {
     let list = names(running.iter().copied()).join(", ");
     let runs = if running.len() == 1 { "runs" } else { "run" };
     let recognized = "no recipe recognizes it as a sidecar";
-    let kept = match sidecars {
+    let kept = match &sidecars.join(", ")[..] {
         "" => String::new(),
         sidecars => format!(", so usher does not terminate {sidecars}"),
     };

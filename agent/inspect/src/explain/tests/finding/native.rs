@@ -4,7 +4,7 @@ use serde_json::json;
 use usher_core::recipe::Version;
 
 use super::{
-    Scenario, healthy,
+    Id, Scenario, healthy,
     pods::{app, job, native, proxy},
 };
 
@@ -38,4 +38,17 @@ fn native_sidecar_is_recommended_only_where_it_is_possible() {
         let found = findings.first().map(|one| &one.how[..]);
         assert_eq!(found, how, "{}", scenario.pod);
     }
+}
+
+#[test]
+fn a_native_sidecar_is_not_one_that_usher_would_terminate() {
+    let mut helper = app(json!({}));
+    helper["name"] = json!("helper");
+    let scenario = Scenario::new(native(&[app(json!({})), helper]))
+        .ended("app", 60, 30, 0)
+        .running("helper", 60)
+        .running("istio-proxy", 60);
+    let finding = &scenario.explain().findings[0];
+    assert_eq!(finding.id, Id::UnknownHelper);
+    assert!(!finding.problem.contains("istio-proxy"), "{finding:?}");
 }

@@ -1,7 +1,7 @@
 //! The time that a sidecar may take to end, and the advice after it.
 
 use serde_json::json;
-use usher_core::{admin::Modes, settings::mode::Limit};
+use usher_core::{admin::Modes, decision::timeline::Detail, settings::mode::Limit};
 
 use super::{Id, Mode, Scenario, healthy, pods::QUIT_ACCEPTED, troubles};
 
@@ -48,11 +48,19 @@ fn advice_depends_on_the_possible_terminator() {
         scenario.seen.agent = agent;
         scenario
     };
+    let mut no_modes = done(30);
+    no_modes.seen.modes = None;
+    let hidden = |pod: Scenario| pod.decided(20, Detail::RuntimeUnsupported, "gvisor");
+    let visible = hidden(enforced(true)).decided(10, Detail::Waiting, "its end is not known");
     #[rustfmt::skip]
     let table = [
         (done(30), "Enable usher to terminate the sidecar on this node.", "kubectl annotate node node-1 usher.dev/quit=enforce --overwrite"),
         (enforced(true), "Find why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
         (enforced(false), "The usher agent does not reply on this node: check that it runs.", "kubectl -n usher get pods -o wide"),
+        (no_modes, "The usher agent does not reply on this node: check that it runs.", "kubectl -n usher get pods -o wide"),
+        (hidden(done(30)), "Let the app end its sidecar, or use another RuntimeClass. Or delete this pod.", "kubectl -n shop delete pod report"),
+        (hidden(enforced(true)), "Let the app end its sidecar, or use another RuntimeClass. Or delete this pod.", "kubectl -n shop delete pod report"),
+        (visible, "Find why istio-proxy does not end: its log.", "kubectl -n shop logs report -c istio-proxy"),
     ];
     for (scenario, remedy, how) in table {
         let finding = &scenario.explain().findings[0];
@@ -63,6 +71,14 @@ fn advice_depends_on_the_possible_terminator() {
         );
         assert_eq!((&finding.remedy[..], &finding.how[..]), (remedy, how));
     }
+}
+
+#[test]
+fn no_change_is_promised_for_a_pod_whose_processes_are_not_visible() {
+    let pod = done(30);
+    assert!(!pod.explain().changes.is_empty());
+    let hidden = pod.decided(20, Detail::RuntimeUnsupported, "gvisor");
+    assert_eq!(hidden.explain().changes, []);
 }
 
 /// The annotation is set already, or would not be read.
