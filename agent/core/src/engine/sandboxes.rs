@@ -108,7 +108,7 @@ impl Engine {
             let left = remains.ports.iter().map(|(_port, left)| *left).max();
             let deadline = now + left.unwrap_or_default().min(LONGEST_WAIT);
             let (table, unreported_ports) = match remains.count_only {
-                true => (TableKind::CountOnly, None),
+                true => (TableKind::AdoptedCountOnly, None),
                 false => (TableKind::Adopted, Some(ports().collect())),
             };
             found.origin = Origin::Found { unreported_ports };

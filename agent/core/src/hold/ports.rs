@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     HeldPort, Probe, Released, Tally,
     review::{HoldReview, lease},
-    state::{HeldPorts, Hold, HoldPhase, LEASE, RENEWAL, TableKind},
+    state::{HeldPorts, Hold, HoldPhase, LEASE, RENEWAL},
 };
 use crate::{
     base::{id::SandboxId, time::Timestamp},
@@ -140,8 +140,8 @@ impl<'engine> HoldReview<'engine> {
         }
     }
 
-    /// No connection is held before an app has started. So the deadline counts from the first app's start, however
-    /// long the pull of its image takes.
+    /// No connection is held or counted before an app has started. So the deadline counts from the first app's start,
+    /// however long the pull of its image takes.
     fn extend_deadline(
         self,
         view: &'engine PodView,
@@ -167,7 +167,7 @@ impl<'engine> HoldReview<'engine> {
                 return;
             }
         }
-        if held.is_timed && held.table == TableKind::Adopted && held.from == held.since {
+        if held.is_timed && held.is_adopted() && held.from == held.since {
             // The app may have started before this agent: a restart does not extend the deadline.
             return;
         }

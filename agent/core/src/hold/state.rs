@@ -117,6 +117,8 @@ impl HoldPhase {
 pub(crate) enum TableKind {
     /// Observe mode: it counts them.
     CountOnly,
+    /// It counts them, and an earlier agent installed it.
+    AdoptedCountOnly,
     Holding,
     /// It holds them, and an earlier agent installed it.
     Adopted,
@@ -172,8 +174,15 @@ impl HeldPorts {
         }
     }
 
-    pub(crate) fn count_only(&self) -> bool {
-        self.table == TableKind::CountOnly
+    pub(crate) const fn count_only(&self) -> bool {
+        matches!(
+            self.table,
+            TableKind::CountOnly | TableKind::AdoptedCountOnly
+        )
+    }
+
+    pub(crate) const fn is_adopted(&self) -> bool {
+        matches!(self.table, TableKind::Adopted | TableKind::AdoptedCountOnly)
     }
 
     /// Why the last ports are released. A failed probe is reported, even if another sidecar was ready later.
@@ -194,7 +203,7 @@ impl HeldPorts {
     ) -> Kind {
         let held = now.since(self.since).saturating_sub(tally.ago);
         match self.table {
-            TableKind::CountOnly => Kind::WouldHold {
+            TableKind::CountOnly | TableKind::AdoptedCountOnly => Kind::WouldHold {
                 why,
                 held,
                 tally,
@@ -203,7 +212,7 @@ impl HeldPorts {
             TableKind::Holding | TableKind::Adopted => Kind::HoldReleased {
                 why,
                 held,
-                adopted: self.table == TableKind::Adopted,
+                adopted: self.is_adopted(),
                 tally,
             },
         }

@@ -217,6 +217,9 @@ fn timeouts_are_renewed() {
             let difference = diff(&found.ruleset, &Ruleset::of(&renewed));
             assert!(difference.is_empty(), "{difference:?}");
         }
+        delete_table(&socket).unwrap();
+        let missing = renew(&socket, &[held_port(15001)]).unwrap_err();
+        assert!(missing.is_not_there(), "{missing:?}");
     });
 }
 

@@ -173,6 +173,24 @@ fn counting_that_expired_begins_anew_unless_an_app_has_started() {
     }
 }
 
+/// The app was found more than a second before the kubelet's list.
+#[test]
+fn restart_of_the_agent_extends_no_counting() {
+    let mut stage = bare(Mode::Observe, istio());
+    stage.send(Event::PodAppeared(uid()));
+    stage.start("app", "a");
+    let counts = Remains {
+        count_only: true,
+        ..remains(seconds(12)).unwrap()
+    };
+    find(&mut stage, &pause(), Some(counts));
+    stage.now = stage.now + seconds(2);
+    stage.list();
+    stage.take_hold();
+    stage.pass(seconds(11));
+    assert_eq!(stage.take_hold(), ["release all"]);
+}
+
 /// No init container is held, whatever the earlier agent held.
 #[test]
 fn pod_whose_init_containers_run_again_waits_for_them() {
@@ -305,6 +323,20 @@ fn deadline_of_an_adopted_hold_counts_from_the_first_app_start() {
     stage.pass(seconds(29));
     assert_eq!(stage.take_hold(), [""; 0]);
     stage.pass(seconds(2));
+    assert_eq!(stage.take_hold(), ["release all"]);
+}
+
+/// Whether it started before this agent is not known.
+#[test]
+fn app_that_an_agent_finds_late_does_not_extend_the_deadline_of_an_adopted_hold() {
+    let mut stage = held(Mode::Enforce, istio());
+    stage.start(PROXY, "i");
+    find(&mut stage, "i", remains(seconds(12)));
+    stage.take_hold();
+    stage.pass(seconds(3));
+    stage.start("app", "a");
+    assert_eq!(stage.take_hold(), [""; 0]);
+    stage.pass(seconds(9));
     assert_eq!(stage.take_hold(), ["release all"]);
 }
 
