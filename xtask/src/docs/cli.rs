@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use usher_cluster::progress::output;
 
-use super::markdown::{code, table, with_note};
+use super::markdown::{code, table};
 use crate::workspace::cargo;
 
 /// A program, or a subcommand.
@@ -101,7 +101,7 @@ fn row(argument: &Argument) -> [String; 4] {
     if !argument.values.is_empty() {
         let values: Vec<String> = argument.values.iter().map(choice).collect();
         let stop = if meaning.ends_with('.') { "" } else { "." };
-        meaning += &format!("{stop} One of {}", values.join(", "));
+        meaning += &format!("{stop} One of {}", values.join("; "));
     }
     [
         code(name.trim_end()),
@@ -112,18 +112,10 @@ fn row(argument: &Argument) -> [String; 4] {
 }
 
 fn choice(choice: &Choice) -> String {
-    let help = one_line(choice.help.as_deref().unwrap_or_default());
-    with_note(code(&choice.name), &lower_first(&help))
-}
-
-/// Lowers the first letter, except in names and abbreviations.
-fn lower_first(text: &str) -> String {
-    let mut letters = text.chars();
-    match (letters.next(), letters.clone().next()) {
-        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
-            first.to_lowercase().chain(letters).collect()
-        }
-        _ => text.to_owned(),
+    let name = code(&choice.name);
+    match &choice.help {
+        Some(help) => format!("{name}: {}", one_line(help)),
+        None => name,
     }
 }
 
@@ -174,7 +166,7 @@ mod tests {
                 {"long": "all", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "All | more", "values": []}]}]}]"#;
         let expected = "## usher\n\nLooks.\n\n```text\nusher <COMMAND>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
-            | `-o`, `--output FORM` | `table` | `USHER_OUTPUT` | How it looks. One of `table` (for people), `json` |\n\n\
+            | `-o`, `--output FORM` | `table` | `USHER_OUTPUT` | How it looks. One of `table`: For people; `json` |\n\n\
             ### usher conns\n\nConnections of a pod.\n\nWith &lt;who>.\n\n```sh\nusher conns a\n```\n\n```text\nusher conns <POD>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
             | `POD` | | | The pod |\n| `--all` | | | All \\| more |\n\nExits with 0.\n";
