@@ -9,7 +9,6 @@ mod events;
 pub(crate) mod markdown;
 mod metrics;
 mod page;
-mod recipe;
 mod recipes;
 
 use anyhow::{Result, ensure};

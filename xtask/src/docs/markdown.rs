@@ -1,7 +1,5 @@
 //! Generates Markdown.
 
-use std::collections::BTreeSet;
-
 pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
 }
@@ -23,36 +21,15 @@ pub(super) fn listed(texts: impl IntoIterator<Item = String>, word: &str) -> Str
     }
 }
 
-/// The distinct texts, in their order.
-pub(super) fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    texts.filter(|text| seen.insert(text.clone())).collect()
-}
-
-/// A text with a note in brackets, if there is one.
-pub(super) fn with_note(text: String, note: &str) -> String {
-    match note {
-        "" => text,
-        note => format!("{text} ({note})"),
-    }
-}
-
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    wide_table(&head.map(str::to_owned), rows)
-}
-
-/// A table with one column for each cell of its head.
-pub(crate) fn wide_table(head: &[String], rows: &[impl AsRef<[String]>]) -> String {
-    let row = |cells: &[String]| {
+    let row = |cells: &[String; N]| {
         // A bar ends a cell, even in code.
         let cells = cells.iter().map(|cell| cell.replace('|', "\\|"));
         let cells = cells.map(|cell| if cell.is_empty() { cell } else { cell + " " });
         format!("| {}|\n", cells.collect::<Vec<_>>().join("| "))
     };
-    let mut table = row(head);
-    table.push_str(&row(&vec!["---".to_owned(); head.len()]));
-    table.extend(rows.iter().map(|cells| row(cells.as_ref())));
-    table
+    let head = [head.map(str::to_owned), ["---"; N].map(str::to_owned)];
+    head.iter().chain(rows).map(row).collect()
 }
 
 #[cfg(test)]

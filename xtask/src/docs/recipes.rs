@@ -1,24 +1,38 @@
-//! The built-in recipes: one table of all, and a section for each.
+//! The built-in recipes: one table of all, and for each a section with its steps and its YAML.
 
-use anyhow::Result;
-use usher_core::recipe::{Described, ExitCode, Recipe, Stretch, builtin};
+use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    markdown::{code, listed, table, wide_table, with_note},
-    recipe::{after_term, ends_in, exists, hold, overrides, recognition},
-};
+use anyhow::{Context, Result};
+use usher_core::recipe::{Described, Recipe, Stretch, builtin};
+
+use super::markdown::{code, table};
+use crate::file;
+
+const FOLDER: &str = "agent/core/recipes";
+/// Starts a recipe in a file.
+const START: &str = "\n- name: ";
+/// Keys that the section has as text.
+const TEXTS: [&str; 3] = ["title:", "notes:", "sources:"];
+/// Marks a step that does not exist in every pod.
+const CONDITIONAL: &str = "\\*";
 
 pub(super) fn overview() -> Result<String> {
     let row = |recipe: &Recipe| {
         let link = format!("[{}](#{})", recipe.name, recipe.name);
-        let stage = match recipe.ends_by_itself {
-            true => "none: it ends by itself",
-            false => recipe.stage.into_str(),
-        };
-        [link, recipe.title.clone(), stage.to_owned()]
+        [link, recipe.title.clone(), stage(recipe).to_owned()]
     };
     let rows: Vec<_> = sorted().iter().map(row).collect();
     Ok(table(["sidecar", "what it is", "stage"], &rows))
+}
+
+pub(super) fn each() -> Result<String> {
+    let sources = sources()?;
+    let section = |recipe: &Recipe| {
+        let yaml = sources.get(&recipe.name);
+        let yaml = yaml.with_context(|| format!("{FOLDER} has no recipe {}", recipe.name))?;
+        Ok(section(recipe, yaml))
+    };
+    sorted().iter().map(section).collect()
 }
 
 fn sorted() -> Vec<Recipe> {
@@ -27,69 +41,49 @@ fn sorted() -> Vec<Recipe> {
     recipes
 }
 
-fn act(step: &Described<'_>) -> String {
-    code(&step.step.act.by_default().to_string())
-}
-
-fn act_where(step: &Described<'_>) -> String {
-    with_note(act(step), &exists(step))
-}
-
-/// The source of the effects of a step, with the measured times.
-fn known_from(step: &Described<'_>) -> String {
-    match (&step.step.measured, step.step.code) {
-        (Some(measured), _) => format!(
-            "measured ({}, {}): {}",
-            measured.version, measured.date, measured.ends
-        ),
-        (None, ExitCode::Unknown) => "not known".to_owned(),
-        (None, ExitCode::Known(_)) => "source".to_owned(),
+fn stage(recipe: &Recipe) -> &'static str {
+    match recipe.ends_by_itself {
+        true => "none: it ends by itself",
+        false => recipe.stage.into_str(),
     }
 }
 
-pub(super) fn each() -> Result<String> {
-    Ok(sorted().iter().map(section).collect())
+/// The YAML of each recipe, by its name.
+fn sources() -> Result<BTreeMap<String, String>> {
+    let mut sources = BTreeMap::new();
+    for path in file::list(FOLDER)? {
+        let text = format!("\n{}", file::read(path)?);
+        let recipes = text.split(START).skip(1);
+        let named = recipes.filter_map(|recipe| recipe.split_once('\n'));
+        sources.extend(named.map(|(name, keys)| (name.to_owned(), facts(keys))));
+    }
+    Ok(sources)
 }
 
-fn section(recipe: &Recipe) -> String {
-    let ways = recognition(recipe);
-    let kind = if recipe.ends_by_itself {
-        "Ends by itself once the other containers have ended".to_owned()
-    } else {
-        format!("Stage: {}", recipe.stage.into_str())
-    };
-    let mut blocks = vec![
-        format!("### {}", recipe.name),
-        format!("{}. {kind}. Recognized by {ways}.", recipe.title),
-    ];
+/// The keys of a recipe without its texts and without the comment about the next recipe.
+fn facts(keys: &str) -> String {
+    let mut is_text = false;
+    let lines = keys.lines().filter(|line| {
+        if let Some(key) = line.strip_prefix("  ").filter(|key| !key.starts_with(' ')) {
+            is_text = TEXTS.iter().any(|text| key.starts_with(text));
+        }
+        !is_text && line.starts_with(' ')
+    });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn section(recipe: &Recipe, yaml: &str) -> String {
+    let (name, title, stage) = (&recipe.name, &recipe.title, stage(recipe));
+    let mut blocks = vec![format!("### {name}"), format!("{title}. Stage: {stage}.")];
     if !recipe.quit.is_empty() {
         blocks.push(steps(recipe).trim_end().to_owned());
-    }
-    let mut facts = Vec::new();
-    facts.extend(recipe.version.as_ref().map(|endpoint| {
-        let (port, path) = (endpoint.port.default(), &endpoint.path);
-        format!(
-            "Version, if the tag does not have it: `GET :{port}{path}`, at `{}` of the response.",
-            endpoint.pointer
-        )
-    }));
-    facts.extend(drain(recipe));
-    facts.extend(after_term(recipe));
-    facts.extend(hold(recipe));
-    let overrides = overrides(recipe);
-    if !overrides.is_empty() {
-        facts.push(format!(
-            "The pod can override:\n  - {}",
-            overrides.join("\n  - ")
-        ));
-    }
-    facts.extend(advice(recipe));
-    if !facts.is_empty() {
-        blocks.push(format!("- {}", facts.join("\n- ")));
     }
     if !recipe.notes.is_empty() {
         blocks.push(recipe.notes.clone());
     }
+    blocks.push(format!(
+        "```yaml title=recipe.yaml\n- name: {name}\n{yaml}```"
+    ));
     if !recipe.sources.is_empty() {
         let link = |(number, url): (usize, &String)| format!("[{number}]({url})");
         let links: Vec<String> = (1..).zip(&recipe.sources).map(link).collect();
@@ -98,65 +92,52 @@ fn section(recipe: &Recipe) -> String {
     blocks.join("\n\n") + "\n\n"
 }
 
+/// The steps for each range of versions, in the order in which usher takes them.
 fn steps(recipe: &Recipe) -> String {
-    let head = [
-        "version",
-        "step",
-        "only",
-        "exit code",
-        "ends in",
-        "known from",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for Stretch { versions, steps } in recipe.quit_by_version() {
-        let mut range = versions.to_string();
-        for (number, step) in (1..).zip(&steps) {
-            rows.push(vec![
-                std::mem::take(&mut range),
-                format!("{number}. {}", act(step)),
-                exists(step),
-                step.step.code.to_string(),
-                ends_in(step.step.takes.by_default()),
-                known_from(step),
-            ]);
-        }
-    }
-    const ONLY: usize = 2;
-    if rows.iter().skip(1).all(|row| row[ONLY].is_empty()) {
-        rows.iter_mut().for_each(|row| drop(row.remove(ONLY)));
-    }
-    wide_table(&rows[0], &rows[1..])
+    let rows = recipe.quit_by_version().into_iter().flat_map(|stretch| {
+        let Stretch { versions, steps } = stretch;
+        let ranges = std::iter::once(versions.to_string()).chain(std::iter::repeat(String::new()));
+        let steps = (1..).zip(steps).zip(ranges);
+        steps.map(|((number, step), range)| row(range, number, &step))
+    });
+    let head = ["version", "step", "exit code", "ends in"];
+    table(head, &rows.collect::<Vec<_>>())
 }
 
-/// The advice if a step does not end with code 0.
-fn advice(recipe: &Recipe) -> Vec<String> {
-    let steps = recipe.quit.iter().filter(|step| !step.advice.is_empty());
-    let mut texts: Vec<String> = steps
-        .map(|step| format!("Instead of exit code {}: {}.", step.code, step.advice))
-        .collect();
-    texts.dedup();
-    texts
-}
-
-fn drain(recipe: &Recipe) -> Option<String> {
-    let stretches = recipe.drain_by_version();
-    let range = |stretch: &Stretch<'_>| {
-        let steps = match &stretch.steps[..] {
-            [] => "none".to_owned(),
-            steps => listed(steps.iter().map(act_where), "or"),
-        };
-        if stretch.versions.is_limited() {
-            format!("{}: {steps}", stretch.versions)
-        } else {
-            steps
-        }
+fn row(range: String, number: usize, step: &Described<'_>) -> [String; 4] {
+    let act = code(&step.step.act.by_default().to_string());
+    let mark = if step.is_everywhere() {
+        ""
+    } else {
+        CONDITIONAL
     };
-    let ranges: Vec<String> = stretches.iter().map(range).collect();
-    (!recipe.drain.is_empty()).then(|| {
-        format!(
-            "Drained, with {} or while it lingers: {}.",
-            code(usher_core::settings::annotation::DRAIN),
-            ranges.join("; ")
-        )
-    })
+    [
+        range,
+        format!("{number}. {act}{mark}"),
+        step.step.code.to_string(),
+        ends_in(step.step.takes.by_default()),
+    ]
+}
+
+fn ends_in(takes: Duration) -> String {
+    match takes.as_millis() {
+        0 => "at once".to_owned(),
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_has_all_keys_except_texts() {
+        let keys = "  title: A\n  notes: >-\n    stage: in a note\n  # why\n  stage: logs\n  sources:\n    \
+                    - https://a.example\n  quit:\n    - signal: SIGTERM\n# About the next.\n";
+        assert_eq!(
+            facts(keys),
+            "  # why\n  stage: logs\n  quit:\n    - signal: SIGTERM\n"
+        );
+    }
 }
