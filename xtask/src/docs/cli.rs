@@ -30,7 +30,6 @@ struct Argument {
     values: Vec<Choice>,
     defaults: Vec<String>,
     variable: Option<String>,
-    is_global: bool,
     help: Option<String>,
 }
 
@@ -58,24 +57,10 @@ fn section(command: &Command, depth: usize) -> String {
     let mut text = format!("{} {}\n\n", "#".repeat(depth), command.name);
     text += &command.about.as_deref().map(paragraphs).unwrap_or_default();
     text += &format!("```text\n{}\n```\n", command.usage);
-    // A program whose flags are all global has no flags of its own to separate.
-    let all_global = command.arguments.iter().all(|argument| argument.is_global);
-    let (global, own): (Vec<_>, Vec<_>) = command
-        .arguments
-        .iter()
-        .partition(|argument| argument.is_global && !all_global);
-    // A program without subcommands has the flags about the node in common with the other programs.
-    let shared = if command.subcommands.is_empty() {
-        "Of the node:\n\n"
-    } else {
-        "With every subcommand:\n\n"
-    };
-    for (title, arguments) in [("", own), (shared, global)] {
-        if !arguments.is_empty() {
-            let rows: Vec<_> = arguments.into_iter().map(row).collect();
-            let head = ["argument", "default", "variable", "meaning"];
-            text += &format!("\n{title}{}", table(head, &rows));
-        }
+    if !command.arguments.is_empty() {
+        let rows: Vec<_> = command.arguments.iter().map(row).collect();
+        let head = ["argument", "default", "variable", "meaning"];
+        text += &format!("\n{}", table(head, &rows));
     }
     if let Some(after) = &command.after {
         text += &format!("\n{}\n", paragraphs(after).trim_end());
@@ -150,38 +135,21 @@ fn paragraphs(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn text_of(programs: &str) -> String {
-        let programs: Vec<Command> = serde_json::from_str(programs).unwrap();
-        sections(&programs, 2)
-    }
-
     #[test]
     fn sections_of_programs() {
         let programs = r#"[{"name": "usher", "about": "Looks", "after": null, "usage": "usher <COMMAND>",
-            "arguments": [{"long": "output", "short": "o", "value": "FORM", "defaults": ["table"], "variable": "USHER_OUTPUT",
-                "isGlobal": true, "help": "How\nit looks", "values": [{"name": "table", "help": "For people"}, {"name": "json", "help": null}]}],
+            "arguments": [{"long": "output", "short": "o", "value": "FORM", "defaults": ["table"], "variable": "USHER_OUTPUT", "help": "How\nit looks", "values": [{"name": "table", "help": "For people"}, {"name": "json", "help": null}]}],
             "subcommands": [{"name": "usher conns", "about": "Connections of a pod\n\nWith <who>.\n\n  usher conns a", "after": "Exits with 0",
                 "usage": "usher conns <POD>", "subcommands": [], "arguments": [
-                {"long": null, "short": null, "value": "POD", "defaults": [], "variable": null, "isGlobal": false, "help": "The pod", "values": []},
-                {"long": "all", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "All | more", "values": []}]}]}]"#;
+                {"long": null, "short": null, "value": "POD", "defaults": [], "variable": null, "help": "The pod", "values": []},
+                {"long": "all", "short": null, "value": null, "defaults": [], "variable": null, "help": "All | more", "values": []}]}]}]"#;
         let expected = "## usher\n\nLooks.\n\n```text\nusher <COMMAND>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
             | `-o`, `--output FORM` | `table` | `USHER_OUTPUT` | How it looks. One of `table`: For people; `json` |\n\n\
             ### usher conns\n\nConnections of a pod.\n\nWith &lt;who>.\n\n```sh\nusher conns a\n```\n\n```text\nusher conns <POD>\n```\n\n\
             | argument | default | variable | meaning |\n| --- | --- | --- | --- |\n\
             | `POD` | | | The pod |\n| `--all` | | | All \\| more |\n\nExits with 0.\n";
-        assert_eq!(text_of(programs), expected);
-    }
-
-    #[test]
-    fn program_without_subcommands() {
-        let programs = r#"[{"name": "usher-agent", "about": null, "after": null, "usage": "usher-agent [OPTIONS]", "subcommands": [],
-            "arguments": [
-                {"long": "cleanup", "short": null, "value": null, "defaults": [], "variable": null, "isGlobal": false, "help": "Go", "values": []},
-                {"long": "proc", "short": null, "value": "DIR", "defaults": [], "variable": null, "isGlobal": true, "help": "Where", "values": []}]}]"#;
-        let text = text_of(programs);
-        let (own, shared) = text.split_once("\nOf the node:\n").unwrap();
-        assert!(own.ends_with("| `--cleanup` | | | Go |\n"), "{text}");
-        assert!(shared.ends_with("| `--proc DIR` | | | Where |\n"), "{text}");
+        let programs: Vec<Command> = serde_json::from_str(programs).unwrap();
+        assert_eq!(sections(&programs, 2), expected);
     }
 }
