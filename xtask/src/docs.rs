@@ -4,7 +4,7 @@
 //! the code. The tests parse the YAML examples of all pages.
 
 mod cli;
-mod configuration;
+pub(crate) mod configuration;
 mod events;
 pub(crate) mod markdown;
 mod metrics;
@@ -67,12 +67,6 @@ fn generated() -> Result<Vec<(String, String, String)>> {
             Ok((path, current, wanted))
         })
         .collect()
-}
-
-/// Every key of the configuration file, as a path.
-#[cfg(test)]
-pub(crate) fn configuration_keys() -> impl Iterator<Item = &'static str> {
-    configuration::names()
 }
 
 #[cfg(test)]

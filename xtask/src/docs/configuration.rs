@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use usher_core::settings::{
     annotation::{self, Known},
     config::{Config, origin},
 };
 
 use super::markdown::{code, codes, listed, table};
+use crate::list::List;
 
-/// `key | values | meaning`, in the order of the page.
-const KEYS: &str = include_str!("configuration.list");
+static KEYS: List = List(include_str!("configuration.list"));
 /// Keys that have the value of `mode` by default.
 const INHERITED: [&str; 3] = ["modes.quit", "modes.hold", "modes.linger"];
 
@@ -57,20 +57,16 @@ pub(super) fn keys() -> Result<String> {
 
 /// Every key, as a path.
 #[cfg(test)]
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let keys = all(&Config::default()).unwrap();
     keys.into_iter().map(|key| key.key)
 }
 
 fn all(config: &Config) -> Result<Vec<Key>> {
     let mut defaults = defaults(config);
-    let rows = KEYS.lines().filter(|line| !line.starts_with('#'));
-    let keys = rows
-        .map(|row| {
-            let cells: Vec<&str> = row.split(" | ").collect();
-            let [key, values, meaning] = cells[..] else {
-                bail!("docs/configuration.list: invalid line {row:?}");
-            };
+    let keys = KEYS
+        .rows("key")
+        .map(|[key, values, meaning]| {
             let default = defaults
                 .remove(key)
                 .with_context(|| format!("docs/configuration.list: unknown key {key}"))?;

@@ -8,16 +8,15 @@ use super::{
     REASONS,
     number::{limit, short, with_unit},
 };
-use crate::docs::markdown::table;
+use crate::{docs::markdown::table, list::List};
 
-/// `key of the figures | subject`, in the order of the table.
-const BUDGETS: &str = include_str!("budgets.list");
+/// In the order of the table.
+static BUDGETS: List = List(include_str!("budgets.list"));
 
 pub(super) fn overview(documents: &[Document], reason: &dyn Fn(&str) -> Option<String>) -> String {
     let mut text = String::from("## Budgets\n\n");
     let (mut rows, mut reasons) = (Vec::new(), String::new());
-    let lines = BUDGETS.lines().filter(|line| !line.starts_with('#'));
-    for (key, about) in lines.filter_map(|line| line.split_once(" | ")) {
+    for [key, about] in BUDGETS.rows("budget") {
         let figures = of_key(documents, key);
         rows.push(row(about, &figures));
         let kept = figures.iter().all(|figure| figure.is_kept() == Some(true));

@@ -101,7 +101,7 @@ fn tests() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::docs::configuration_keys;
+    use crate::docs::configuration;
 
     #[test]
     fn versions_and_platforms_are_the_trees() {
@@ -123,7 +123,7 @@ mod tests {
                 None => drop(taken.insert(key)),
             }
         }
-        let known: BTreeSet<String> = configuration_keys().map(str::to_owned).collect();
+        let known: BTreeSet<String> = configuration::names().map(str::to_owned).collect();
         assert_eq!(taken, known);
     }
 
