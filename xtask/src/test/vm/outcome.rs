@@ -10,6 +10,7 @@ use crate::test::verdict;
 #[derive(Debug, Default)]
 struct Outcome {
     suite: String,
+    has_begun: bool,
     /// None if the guest ended before the suite.
     code: Option<i32>,
     passed: usize,
@@ -17,32 +18,42 @@ struct Outcome {
     failed: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reader {
     /// The output of `usher check`.
     probe: Vec<String>,
+    /// Of each suite, in the order in which the guest runs them.
     outcomes: Vec<Outcome>,
 }
 
 impl Reader {
+    pub(super) fn new(suites: &[Suite]) -> Self {
+        let outcome = |suite: &Suite| Outcome {
+            suite: suite.name.clone(),
+            ..Outcome::default()
+        };
+        Self {
+            probe: Vec::new(),
+            outcomes: suites.iter().map(outcome).collect(),
+        }
+    }
+
     pub(super) fn read(&mut self, line: &str) {
+        let mut outcomes = self.outcomes.iter_mut();
         if let Some(words) = line.strip_prefix(MARK) {
             let words: Vec<&str> = words.split_whitespace().collect();
-            match words[..] {
-                ["begin", suite] => self.outcomes.push(Outcome {
-                    suite: suite.to_owned(),
-                    ..Outcome::default()
-                }),
-                ["end", _, code] => {
-                    if let Some(last) = self.outcomes.last_mut() {
-                        last.code = code.parse().ok();
-                    }
-                }
+            let suite = outcomes.find(|one| words.get(1) == Some(&one.suite.as_str()));
+            match (suite, &words[..]) {
+                (Some(suite), ["begin", _]) => suite.has_begun = true,
+                (Some(suite), ["end", _, code]) => suite.code = code.parse().ok(),
                 _ => {}
             }
             return;
         }
-        let Some(current) = self.outcomes.last_mut().filter(|last| last.code.is_none()) else {
+        let Some(current) = outcomes
+            .rfind(|one| one.has_begun)
+            .filter(|last| last.code.is_none())
+        else {
             return;
         };
         match verdict::parse(line) {
@@ -64,16 +75,10 @@ impl Reader {
     /// The suites that failed or did not end, each with its failed tests.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         let failed = self.suites().filter(|one| one.code != Some(0));
-        failed.map(|one| format!("{} {}", one.suite, one.failed.join(" ")))
-    }
-
-    /// The suites that the guest ended before.
-    pub(super) fn not_begun<'suite>(
-        &self,
-        suites: &'suite [Suite],
-    ) -> impl Iterator<Item = &'suite str> {
-        let names = suites.iter().map(|suite| suite.name.as_str());
-        names.filter(|name| self.outcomes.iter().all(|one| one.suite != *name))
+        failed.map(|one| match one.has_begun {
+            true => format!("{} {}", one.suite, one.failed.join(" ")),
+            false => format!("{} did not begin", one.suite),
+        })
     }
 
     fn suites(&self) -> impl Iterator<Item = &Outcome> {
@@ -86,6 +91,7 @@ impl Outcome {
     fn line(&self) -> String {
         let (suite, passed) = (&self.suite, self.passed);
         match (self.code, self.failed.len()) {
+            (None, _) if !self.has_begun => format!("{suite}: not begun"),
             (None, _) => format!("{suite}: not finished, {passed} passed"),
             (Some(0), _) => format!("{suite}: {passed} passed"),
             (Some(_), 0) => format!("{suite}: failed"),
@@ -98,9 +104,17 @@ impl Outcome {
 mod tests {
     use super::*;
 
+    fn reader(suites: &[&str]) -> Reader {
+        let suite = |name: &&str| Suite {
+            name: (*name).to_owned(),
+            command: Vec::new(),
+        };
+        Reader::new(&suites.iter().map(suite).collect::<Vec<_>>())
+    }
+
     #[test]
     fn results_belong_to_their_suite() {
-        let mut reader = Reader::default();
+        let mut reader = reader(&["check", "sys", "start", "hold"]);
         let text = "noise\nvm-suite begin check\nkernel\n  ! exit codes: reported no code\n\nnode\n\
                     vm-suite end check 1\nvm-suite begin sys\nrunning 3 tests\ntest a ... ok\n\
                     test b::c ... \u{1b}[31mFAILED\u{1b}[m\nvm-suite end sys 101\nnoise\n\
@@ -115,16 +129,19 @@ mod tests {
 
     #[test]
     fn suites_that_did_not_begin_are_known() {
-        let suites = ["sys", "hold", "start"].map(|name| Suite {
-            name: name.to_owned(),
-            command: Vec::new(),
-        });
-        let mut reader = Reader::default();
-        assert_eq!(reader.not_begun(&suites).count(), 3);
-        reader.read("vm-suite begin sys");
-        reader.read("vm-suite end sys 0");
-        reader.read("vm-suite begin hold");
-        let absent: Vec<&str> = reader.not_begun(&suites).collect();
-        assert_eq!(absent, ["start"]);
+        let mut reader = reader(&["check", "sys", "hold", "start"]);
+        assert_eq!(reader.failures().count(), 3);
+        for line in [
+            "begin check",
+            "end check 1",
+            "begin sys",
+            "end sys 0",
+            "begin hold",
+        ] {
+            reader.read(&format!("vm-suite {line}"));
+        }
+        let failures: Vec<String> = reader.failures().collect();
+        assert_eq!(failures, ["hold ", "start did not begin"]);
+        assert!(reader.summary().ends_with("\nstart: not begun"));
     }
 }
