@@ -98,28 +98,18 @@ fn wait(cluster: &Cluster, job: &str, limit: Duration) -> Result<SystemTime> {
     Ok(SystemTime::now())
 }
 
-/// Waits until the API reports that the Job's app ended. Returns the time that the app wrote as its last action.
+/// Waits for the time that the Job's app logs as its last action.
 fn app_end(cluster: &Cluster, job: &str) -> Result<SystemTime> {
-    let label = format!("app={job}");
-    let pods = ["-n", NAMESPACE, "get", "pods", "-l", &label];
-    let ended = || {
-        let list = cluster.kubectl_json(&pods);
-        list.map(|list| ended_pod(&list)).transpose()
+    let job = format!("job/{job}");
+    let log = ["-n", NAMESPACE, "logs", &job, "-c", APP];
+    let logged = || {
+        // An error until the container has started.
+        let log = cluster.kubectl(&log).ok()?;
+        podlog::last_value(&log, "app-exit", "unix_ns")
     };
-    let pod = poll_within(LIMIT, ended).context("the app did not end")??;
-    let log = cluster.kubectl(&["-n", NAMESPACE, "logs", &pod, "-c", APP])?;
-    let at = podlog::last_value(&log, "app-exit", "unix_ns");
-    let at = at.with_context(|| format!("no app-exit in the log of {pod}"))?;
+    let at =
+        poll_within(LIMIT, logged).with_context(|| format!("no app-exit in the log of {job}"))?;
     Ok(UNIX_EPOCH + Duration::from_nanos(at))
-}
-
-/// The name of the first pod of a list, once its app has terminated.
-fn ended_pod(list: &Value) -> Option<String> {
-    let pod = &list["items"][0];
-    let mut statuses = pod["status"]["containerStatuses"].as_array()?.iter();
-    let app = statuses.find(|status| status["name"] == APP)?;
-    app["state"]["terminated"].as_object()?;
-    pod["metadata"]["name"].as_str().map(str::to_owned)
 }
 
 fn ms(from: SystemTime, to: SystemTime) -> u128 {
@@ -128,8 +118,6 @@ fn ms(from: SystemTime, to: SystemTime) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -138,21 +126,5 @@ mod tests {
         let containers = job["spec"]["template"]["spec"]["containers"].as_array();
         let names = containers.unwrap().iter().map(|one| &one["name"]);
         assert_eq!(names.collect::<Vec<_>>(), ["app", "istio-proxy"]);
-    }
-
-    #[test]
-    fn pod_has_ended_with_its_app() {
-        let list = |state: Value| {
-            json!({"items": [{
-                "metadata": {"name": "observe-x7"},
-                "status": {
-                    "containerStatuses": [{"name": "istio-proxy"}, {"name": "app", "state": state}],
-                },
-            }]})
-        };
-        let found = ended_pod(&list(json!({"terminated": {"exitCode": 0}})));
-        assert_eq!(found.as_deref(), Some("observe-x7"));
-        assert_eq!(ended_pod(&list(json!({"running": {}}))), None);
-        assert_eq!(ended_pod(&json!({"items": []})), None);
     }
 }
