@@ -89,11 +89,8 @@ fn write_image(
 ) -> Result<String> {
     let mut layers = Vec::new();
     for (architecture, programs) in built {
-        let programs: Vec<&Path> = programs.of_image.iter().map(PathBuf::as_path).collect();
-        layers.push((
-            architecture.name(),
-            super::image::layer(&programs, notices)?,
-        ));
+        let layer = super::image::layer(&programs.of_image, notices)?;
+        layers.push((architecture.name(), layer));
     }
     let images: Vec<(&str, Image<'_>)> = layers
         .iter()

@@ -22,7 +22,6 @@ const AGENT: &str = "usher.test/usher-agent:dev";
 /// Builds the image of `deploy/manifests/usher.yaml`. Returns its archive.
 pub(crate) fn agent(profile: Profile) -> Result<PathBuf> {
     let programs = programs(profile)?;
-    let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
     let folder = target_dir().join("image");
     file::create_folder(&folder)?;
     let archive = folder.join("usher-agent.tar");
@@ -50,8 +49,9 @@ pub(crate) fn programs(profile: Profile) -> Result<Vec<PathBuf>> {
 }
 
 /// The layer and the configuration of the image.
-pub(super) fn layer(programs: &[&Path], notices: &str) -> Result<(Layer, ImageConfig)> {
-    let (layer, config) = image::from_scratch(programs)?;
+pub(super) fn layer(programs: &[PathBuf], notices: &str) -> Result<(Layer, ImageConfig)> {
+    let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+    let (layer, config) = image::from_scratch(&programs)?;
     let place = format!("/{}", notices::NAME);
     Ok((layer.bytes(place, notices, 0o644), config))
 }
