@@ -17,86 +17,77 @@ const WORDED: [&str; 4] = [".rs", ".md", ".yaml", ".txt"];
 const OWN_PROGRAM: &str = "\"/proc/self/exe\"";
 
 pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
-    find(
-        source,
-        "machine-path",
-        "is a folder of one machine",
-        |line| {
-            let text = line.text.replace(EVERY_MACHINE, "");
-            RULES
-                .cells("machine")
-                .map(|name| format!("/{name}/"))
-                .find(|folder| has(&text, folder, |before| !is_of_path(before)))
-        },
-    )
+    let folder = |line: &Line<'_>| {
+        let text = line.text.replace(EVERY_MACHINE, "");
+        let mut folders = RULES.cells("machine").map(|name| format!("/{name}/"));
+        folders.find(|folder| has(&text, folder, |before| !is_of_path(before)))
+    };
+    find(source, "machine-path", "is a folder of one machine", folder)
 }
 
 /// Checks everything except comments, tests, prose and lock files.
 pub(super) fn registries(source: &Source) -> Vec<Finding> {
     let file = source.file_name();
-    let is_data_of_tests = source.path.contains("/src/") && source.path.contains("/tests/");
-    if file.ends_with(".md") || ["Cargo.lock", "go.sum"].contains(&file) {
-        return Vec::new();
-    }
-    if is_data_of_tests && !source.is_rust() {
-        return Vec::new();
-    }
     let is_rust = source.is_rust();
+    let is_data_of_tests = source.path.contains("/src/") && source.path.contains("/tests/");
+    let is_prose = file.ends_with(".md") || ["Cargo.lock", "go.sum"].contains(&file);
+    if is_prose || is_data_of_tests && !is_rust {
+        return Vec::new();
+    }
+    let host = |line: &Line<'_>| {
+        let text = match is_rust {
+            true if line.is_test => "",
+            true => line.code(),
+            false => line.text,
+        };
+        let mut hosts = RULES.cells("registry").map(|host| host.replace(' ', "."));
+        hosts.find(|host| has(text, host, |before| !before.is_alphanumeric()))
+    };
     find(
         source,
         "registry",
         "is a registry: users have their own",
-        |line| {
-            let text = match is_rust {
-                true if line.is_test => "",
-                true => line.code(),
-                false => line.text,
-            };
-            RULES
-                .cells("registry")
-                .map(|host| host.replace(' ', "."))
-                .find(|host| has(text, host, |before| !before.is_alphanumeric()))
-        },
+        host,
     )
 }
 
 pub(super) fn unfinished(source: &Source) -> Vec<Finding> {
+    let mark = |line: &Line<'_>| {
+        let mut numbers = line.text.split('#').skip(1);
+        if numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit())) {
+            return None;
+        }
+        let mut marks = RULES.cells("unfinished");
+        let mark = marks.find(|mark| has(line.text, mark, |before| !before.is_alphanumeric()));
+        mark.map(str::to_owned)
+    };
     find(
         source,
         "unfinished",
         "needs the number of an issue, as (#12)",
-        |line| {
-            let mut numbers = line.text.split('#').skip(1);
-            let has_issue =
-                numbers.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
-            RULES
-                .cells("unfinished")
-                .find(|word| !has_issue && has(line.text, word, |before| !before.is_alphanumeric()))
-                .map(str::to_owned)
-        },
+        mark,
     )
 }
 
 /// The agent must start no other program: its image has none, and a program's output is not an API.
 pub(super) fn processes(source: &Source) -> Vec<Finding> {
-    let is_on_nodes = ON_NODES
-        .iter()
-        .any(|folder| source.path.starts_with(folder));
+    let mut folders = ON_NODES.iter();
+    let is_on_nodes = folders.any(|folder| source.path.starts_with(folder));
     if !source.is_rust() || !is_on_nodes || source.text.contains(OWN_PROGRAM) {
         return Vec::new();
     }
     let is_of_name = |before: char| before.is_alphanumeric() || before == '_';
+    let start = |line: &Line<'_>| {
+        let code = if line.is_test { "" } else { line.code() };
+        let mut starts = ["process::Command", "Command::new("].into_iter();
+        let start = starts.find(|text| has(code, text, |before| !is_of_name(before)));
+        start.map(str::to_owned)
+    };
     find(
         source,
         "process",
         "starts a program, which nothing on nodes may do",
-        |line| {
-            let code = if line.is_test { "" } else { line.code() };
-            ["process::Command", "Command::new("]
-                .into_iter()
-                .find(|text| has(code, text, |before| !is_of_name(before)))
-                .map(str::to_owned)
-        },
+        start,
     )
 }
 
@@ -106,28 +97,27 @@ pub(super) fn words(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let is_accepted = |word: &str| {
-        RULES
-            .rows("accepted")
-            .any(|[file, accepted, _]| file == source.path && accepted == word)
+        let mut accepted = RULES.rows("accepted");
+        accepted.any(|[file, accepted, _]| file == source.path && accepted == word)
     };
-    let problem = format!("is a word with a replacement in {RULES_PATH}");
-    find(source, "word", &problem, |line| {
+    let word = |line: &Line<'_>| {
         let text = line.text.to_lowercase();
         let parts: Vec<&str> = text.split(|one: char| !one.is_alphanumeric()).collect();
         let text = format!(" {} ", parts.join(" "));
-        RULES
-            .rows("word")
-            .map(|[word, _]| word)
-            .find(|word| text.contains(&format!(" {word} ")) && !is_accepted(word))
-            .map(str::to_owned)
-    })
+        let mut words = RULES.rows("word").map(|[word, _]| word);
+        let word = words.find(|word| text.contains(&format!(" {word} ")) && !is_accepted(word));
+        word.map(str::to_owned)
+    };
+    let problem = format!("is a word with a replacement in {RULES_PATH}");
+    find(source, "word", &problem, word)
 }
 
-fn find<'a>(
-    source: &'a Source,
+/// A finding for each line with a match, which `problem` continues.
+fn find(
+    source: &Source,
     rule: &'static str,
     problem: &str,
-    matches: impl Fn(&Line<'a>) -> Option<String>,
+    matches: impl Fn(&Line<'_>) -> Option<String>,
 ) -> Vec<Finding> {
     source
         .lines()
