@@ -40,18 +40,15 @@ fn row(known: &Known) -> [String; 5] {
 }
 
 pub(super) fn keys() -> Result<String> {
-    let rows: Vec<_> = all(&Config::default())?
-        .into_iter()
-        .map(|key| {
-            let (values, meaning) = (key.values.to_owned(), key.meaning.to_owned());
-            let default = if INHERITED.contains(&key.key) {
-                "that of `mode`".to_owned()
-            } else {
-                code(&key.default)
-            };
-            [code(key.key), values, default, meaning]
-        })
-        .collect();
+    let row = |key: Key| {
+        let default = match INHERITED.contains(&key.key) {
+            true => "that of `mode`".to_owned(),
+            false => code(&key.default),
+        };
+        let (values, meaning) = (key.values.to_owned(), key.meaning.to_owned());
+        [code(key.key), values, default, meaning]
+    };
+    let rows: Vec<_> = all(&Config::default())?.into_iter().map(row).collect();
     Ok(table(["key", "takes", "default", "meaning"], &rows))
 }
 

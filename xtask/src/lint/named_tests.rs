@@ -23,21 +23,17 @@ pub(super) fn check(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<F
         .filter(|source| source.is_rust())
         .map(|source| (modules(&source.path), functions(&source.text)))
         .collect();
-    let pages = || {
-        sources
-            .iter()
-            .filter(|source| PAGES.contains(&source.path.as_str()))
-    };
+    let is_page = |source: &&Source| PAGES.contains(&source.path.as_str());
     let mut found = Vec::new();
-    for page in pages() {
+    for page in sources.iter().filter(is_page) {
         for (line, span) in page.prose().flat_map(spans) {
-            let message = if is_path(span) {
-                (!exists(Path::new(span))).then(|| format!("{span}: no such file"))
-            } else {
-                (is_test_name(span) && !is_test(&tests, span))
-                    .then(|| format!("{span}: no such test"))
+            let missing = match is_path(span) {
+                true if !exists(Path::new(span)) => "file",
+                false if is_test_name(span) && !is_test(&tests, span) => "test",
+                _ => continue,
             };
-            found.extend(message.map(|text| Finding::error(&page.path, line, RULE, text)));
+            let message = format!("{span}: no such {missing}");
+            found.push(Finding::error(&page.path, line, RULE, message));
         }
         found.extend(rows_without_tests(page));
     }
@@ -95,10 +91,8 @@ fn is_test(tests: &[(Vec<&str>, Vec<&str>)], span: &str) -> bool {
     // A module `tests` is in the file itself or in a file of its own.
     let within = path.strip_suffix(&["tests"]).unwrap_or(&path);
     tests.iter().any(|(file, functions)| {
-        (file.ends_with(&path) || file.ends_with(within))
-            && functions
-                .iter()
-                .any(|function| name == ALL || *function == name)
+        let is_file = file.ends_with(&path) || file.ends_with(within);
+        is_file && (functions.contains(&name) || name == ALL && !functions.is_empty())
     })
 }
 
