@@ -88,6 +88,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command. Returns all its output, which is also the error.
+pub(crate) fn report(command: &mut Command) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let done = command.output().with_context(|| format!("start {name}"))?;
+    let report = [done.stdout, done.stderr].concat();
+    let report = String::from_utf8_lossy(&report).trim().to_owned();
+    ensure!(done.status.success(), "{name}: {}\n{report}", done.status);
+    Ok(report)
+}
+
 /// Runs a command and kills its process group after `limit`: one test that hangs must not use the whole time of a
 /// pipeline. Only for work of [`crate::supervisor`], which kills the other process groups of the session.
 pub(crate) fn run_within(limit: Duration, command: &Command) -> Result<()> {

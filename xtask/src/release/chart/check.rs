@@ -16,7 +16,10 @@ use usher_cluster::{
 };
 
 use super::CHART;
-use crate::{file, workspace::root};
+use crate::{
+    file,
+    workspace::{report, root},
+};
 
 /// The entry of platforms.yaml that all others extend.
 const DEFAULT: &str = "default";
@@ -87,12 +90,7 @@ fn lint(helm: &Path, platform: &str) -> Result<()> {
 fn tests() -> Result<()> {
     let mut tests = Command::new(programs::helm_unittest()?);
     tests.current_dir(root()).args(["--strict", CHART]);
-    let done = tests.output().context("start helm-unittest")?;
-    let report = String::from_utf8_lossy(&done.stdout);
-    ensure!(
-        done.status.success(),
-        "the chart's own tests failed:\n{report}"
-    );
+    let report = report(&mut tests).context("the chart's own tests")?;
     let summary = report.lines().filter(|line| line.starts_with("Test"));
     summary.for_each(say);
     Ok(())

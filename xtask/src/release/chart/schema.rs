@@ -21,7 +21,10 @@ use usher_cluster::{
 };
 
 use super::template;
-use crate::{file, workspace::target_dir};
+use crate::{
+    file,
+    workspace::{report, target_dir},
+};
 
 /// Minor versions of Kubernetes 1 that the chart is checked for.
 const MINORS: std::ops::RangeInclusive<u32> = 27..=36;
@@ -100,16 +103,9 @@ fn judge(kubeconform: &Path, schemas: &Path, objects: &str) -> Result<()> {
     judged
         .write_all(objects.as_bytes())
         .context("write the objects")?;
-    let done = Command::new(kubeconform)
-        .args(["-strict", "-skip", OTHERS, "-schema-location"])
-        .arg(schemas.join(files))
-        .arg(judged.path())
-        .output()
-        .context("start kubeconform")?;
-    let report = [done.stdout, done.stderr].concat();
-    let report = String::from_utf8_lossy(&report);
-    ensure!(done.status.success(), "{}", report.trim());
-    Ok(())
+    let mut kubeconform = Command::new(kubeconform);
+    kubeconform.args(["-strict", "-skip", OTHERS, "-schema-location"]);
+    report(kubeconform.arg(schemas.join(files)).arg(judged.path())).map(drop)
 }
 
 /// The folder of client-go in Go's cache of modules.
