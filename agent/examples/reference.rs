@@ -75,7 +75,6 @@ fn argument(arg: &Arg) -> Value {
         "values": if takes_value { values } else { Vec::new() },
         "defaults": if takes_value { defaults } else { Vec::new() },
         "variable": arg.get_env().map(|name| name.display().to_string()),
-        "isGlobal": arg.is_global_set(),
         "help": help.map(ToString::to_string),
     })
 }

@@ -3,6 +3,7 @@
 mod again;
 mod announced;
 mod deadline;
+mod expired;
 mod failed;
 mod field;
 mod found;

@@ -27,10 +27,6 @@ impl Takes {
         self.0.iter().map(Setting::default).sum()
     }
 
-    pub fn settings(&self) -> &[Setting<Duration>] {
-        &self.0
-    }
-
     pub(in crate::recipe) fn sources(&self) -> impl Iterator<Item = Sources<'_>> {
         self.0.iter().map(Setting::sources)
     }
