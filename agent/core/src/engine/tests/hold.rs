@@ -1,5 +1,6 @@
 //! Scenarios of held connections.
 
+mod adopted;
 mod again;
 mod announced;
 mod deadline;
