@@ -209,6 +209,28 @@ mod tests {
     use crate::settings::mode::Mode;
 
     #[test]
+    fn invalid_key_of_the_node_is_the_one_to_remove() {
+        for (place, command) in [
+            (
+                Source::Annotation("usher.dev/hold"),
+                "kubectl annotate node node-1 usher.dev/hold-",
+            ),
+            (
+                Source::Label("usher.dev/mode"),
+                "kubectl label node node-1 usher.dev/mode-",
+            ),
+        ] {
+            let condition = NodeCondition::InvalidAnnotation {
+                place,
+                error: "invalid".to_owned(),
+                now: Modes::default(),
+            };
+            let note = condition.notice("node-1", 1).note;
+            assert!(note.ends_with(command), "{note}");
+        }
+    }
+
+    #[test]
     fn every_note_fits_and_has_one_line() {
         let long = "x\n".repeat(2000);
         let all = [
